@@ -4,6 +4,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/printable.hpp>
 #include <stepcast/report/text/table.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -31,7 +32,7 @@ namespace stepcast::cli {
 namespace {
 
 [[noreturn]] void refuse_input(const std::string& path, const std::string& found) {
-  throw InputError(path, "a readable file", found);
+  throw InputError(path, "a readable file", found, model_hint(path));
 }
 
 std::vector<std::byte> read_to_end(int file, const std::string& path) {
@@ -125,6 +126,13 @@ struct Descriptor {
 };
 
 }  // namespace
+
+std::string model_hint(const std::string& word) {
+  try {
+    (void)model_shape_of(word);
+    return "a model by its name: recommend --model " + word;
+  } catch (const InputError&) { return {}; }
+}
 
 FileBytes::FileBytes(const std::string& path) {
   const std::string name = shown_name(path);

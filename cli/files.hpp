@@ -61,4 +61,7 @@ void write_output(const std::string& path, const std::function<void(std::ostream
 /// The same for results that do not fit into memory: what `write` writes goes out as it is made.
 void write_output_as_made(const std::string& path, const std::function<void(std::ostream&)>& write);
 
+/// Where a word in the place of a file is the name of a model: how to ask about it. Empty for all else.
+[[nodiscard]] std::string model_hint(const std::string& word);
+
 }  // namespace stepcast::cli

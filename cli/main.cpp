@@ -76,7 +76,7 @@ ExitCode complain_of_extras(const CLI::App& app) {
   const auto used = app.get_subcommands();
   const bool flag = !word.empty() && word.front() == '-';
   const std::string verb = used.empty() ? "" : used.front()->get_name();
-  const std::string here = flag ? said_here(word) : std::string();
+  const std::string here = flag ? said_here(word) : used.empty() ? model_hint(word) : std::string();
   const InputError error(
       verb,
       flag           ? "a known flag"
