@@ -1,3 +1,4 @@
+// Kept ranges: from the best value to both sides over the points, then between two of them.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/sweep/kept_range.hpp>

@@ -1,3 +1,4 @@
+// Sweep lines: rows say what is taken at the points, predictions what is taken between them.
 #include <stepcast/sweep/axis_rules.hpp>
 #include <stepcast/sweep/line.hpp>
 

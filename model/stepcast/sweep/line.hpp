@@ -56,10 +56,11 @@ class SweepLine {
       for (double away = 1; there == Holds::cannot_run && step(middle) > 0 && away <= most_passed_over; ++away) {
         const double low = middle - away * step(middle), high = middle + away * step(middle);
         if (low <= std::min(a, b) && high >= std::max(a, b)) return {a, b};
-        for (const double at : {low, high})
-          if (there == Holds::cannot_run && at > std::min(a, b) && at < std::max(a, b) &&
-              holds(at) != Holds::cannot_run)
-            there = holds(at), middle = at;
+        for (const double at : {low, high}) {
+          if (there != Holds::cannot_run || at <= std::min(a, b) || at >= std::max(a, b)) continue;
+          there = holds(at);
+          if (there != Holds::cannot_run) middle = at;
+        }
       }
       (there == Holds::yes ? a : b) = middle;
     }
@@ -73,9 +74,9 @@ class SweepLine {
   [[nodiscard]] bool whole() const { return grain_ > 0 || bytes_; }
 
  private:
-  static constexpr double precision = 1e-3;  ///< of a value, relative
-  static constexpr double smallest = 1e-9;   ///< of what lies beside zero, as a share of the other end
-  static constexpr double most_passed_over = 1e3;
+  static constexpr double precision = 1e-3;        ///< of a value, relative
+  static constexpr double smallest = 1e-9;         ///< of what lies beside zero, as a share of the other end
+  static constexpr double most_passed_over = 1e3;  ///< to each side, so that a search ends where nothing runs
   [[nodiscard]] double value(std::size_t position) const { return rows_[position]->values.front(); }
   [[nodiscard]] Taken taken(const Prediction&, std::span<const double> values) const;
   /// A value between two others that are not as close as they can be, else 0; beside zero they are at `least`.

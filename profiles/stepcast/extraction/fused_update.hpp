@@ -2,11 +2,10 @@
 // Fused update: how much of the time of an update's kernels goes into those that meet each parameter once, by the
 // kernels' names.
 //
-//   multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata<4>, FusedAdamMathFunctor<float, 4, ...>, ...>   fused
-//   multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, ...>                      Apex:
-//   fused triton_for_fused_0                                                              of a compiled optimizer:
-//   fused multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor<float, 2, 1, 1>, ...>   one operation
-//   of many
+//   multi_tensor_apply_kernel<..., FusedAdamMathFunctor<...>>    fused
+//   multi_tensor_apply_kernel<..., AdamFunctor<...>>             fused: Apex
+//   triton_for_fused_0                                           fused: a compiled optimizer
+//   multi_tensor_apply_kernel<..., BinaryOpScalarFunctor<...>>   one operation of many
 //
 // Not modelled: updates that are not annotated, of which nobody knows the kernels: their share is 0.
 #include <stepcast/trace/trace_index.hpp>
