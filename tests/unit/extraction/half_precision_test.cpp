@@ -5,6 +5,19 @@
 
 namespace stepcast {
 
+namespace {
+
+void add_event(Trace& trace, EventKind kind, std::int64_t duration, const char* name) {
+  Event e;
+  e.kind = kind;
+  e.duration_ns = duration;
+  trace.strings.emplace_back(name);
+  e.name = static_cast<StringId>(trace.strings.size() - 1);
+  trace.events.push_back(e);
+}
+
+}  // namespace
+
 TEST_CASE("half precision: products, attention and element-wise kernels name their type") {
   for (const char* name :
        {"nvjet_tst_256x128_64x4_1x2_h_bz_coopA_TNT", "nvjet_hsh_128x64", "nvjet_qqtst_128x256",
@@ -26,12 +39,7 @@ TEST_CASE("half precision: products, attention and element-wise kernels name the
 TEST_CASE("half precision: the share is that of the time of kernels, without collectives and copies") {
   Trace trace;
   const auto add = [&](EventKind kind, std::int64_t duration, const char* name) {
-    Event e;
-    e.kind = kind;
-    e.duration_ns = duration;
-    trace.strings.emplace_back(name);
-    e.name = static_cast<StringId>(trace.strings.size() - 1);
-    trace.events.push_back(e);
+    add_event(trace, kind, duration, name);
   };
   CHECK(half_precision_share(trace) == 0);
   add(EventKind::kernel, 300, "ampere_bf16_s16816gemm_bf16_128x128");
@@ -56,12 +64,7 @@ TEST_CASE("TF32: products of tensor cores on four-byte operands, by their kernel
   Trace trace;
   trace.tracks = {{0, 7, true, 0}};
   const auto add = [&](EventKind kind, std::int64_t duration, const char* name) {
-    Event e;
-    e.kind = kind;
-    e.duration_ns = duration;
-    trace.strings.emplace_back(name);
-    e.name = static_cast<StringId>(trace.strings.size() - 1);
-    trace.events.push_back(e);
+    add_event(trace, kind, duration, name);
   };
   add(EventKind::kernel, 500, "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>");
   add(EventKind::host_op, 500, "aten::mm");

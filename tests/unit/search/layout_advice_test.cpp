@@ -12,14 +12,22 @@
 
 using namespace stepcast;
 
+namespace {
+
+Workload described(const char* model) {
+  Device device = test::layout_device(DataType::f16);
+  device.relative_error = 0.09;
+  return workload_of(model_shape_of(model), device);
+}
+
+}  // namespace
+
 TEST_CASE("on other networks the winner holds unless a layout of the whole space is faster by more than is resolved") {
   int better = 0, holds = 0;
   for (const char* network : {"1GbE", "10GbE", "25GbE", "400 Gb/s"})
     for (const char* model :
          {"gpt:hidden=1024,layers=8,heads=8,seq=512", "gpt:hidden=2048,layers=4,heads=16,seq=256"}) {
-      Device device = test::layout_device(DataType::f16);
-      device.relative_error = 0.09;
-      const Workload workload = workload_of(model_shape_of(model), device);
+      const Workload workload = described(model);
       const Cluster cluster = cluster_of_flags(8, 4, network);
       LayoutAdviceOptions options;
       options.search.layout.global_batch = 64;
@@ -50,11 +58,8 @@ TEST_CASE("on other networks the winner holds unless a layout of the whole space
 }
 
 TEST_CASE("a mixture's winner has tokens sent once to each machine beside it, unless they are in the space") {
-  Device device = test::layout_device(DataType::f16);
-  device.relative_error = 0.09;
-  const Workload workload = workload_of(
-      model_shape_of("llama:hidden=1024,layers=4,heads=8,seq=512,ffn=512,experts=16,topk=8,attention=flash,dtype=f16"),
-      device);
+  const Workload workload =
+      described("llama:hidden=1024,layers=4,heads=8,seq=512,ffn=512,experts=16,topk=8,attention=flash,dtype=f16");
   const Cluster cluster = cluster_of_flags(16, 4, "25GbE");
   LayoutAdviceOptions options;
   options.search.layout.global_batch = 64;
@@ -82,18 +87,14 @@ TEST_CASE("a mixture's winner has tokens sent once to each machine beside it, un
   CHECK(both->search.total == 2 * advice->search.total);
 
   // A dense model sends nothing.
-  const Workload dense =
-      workload_of(model_shape_of("llama:hidden=1024,layers=4,heads=8,seq=512,attention=flash,dtype=f16"), device);
+  const Workload dense = described("llama:hidden=1024,layers=4,heads=8,seq=512,attention=flash,dtype=f16");
   const Answer<LayoutAdvice> none = layout_advice(dense, cluster, {}, options);
   REQUIRE(none);
   CHECK_FALSE(none->sent_once);
 }
 
 TEST_CASE("where no framework runs what is fastest, what one runs stands first and the other is told") {
-  Device device = test::layout_device(DataType::f16);
-  device.relative_error = 0.09;
-  const Workload workload =
-      workload_of(model_shape_of("llama:hidden=2048,layers=8,heads=16,seq=512,attention=flash,dtype=f16"), device);
+  const Workload workload = described("llama:hidden=2048,layers=8,heads=16,seq=512,attention=flash,dtype=f16");
   const Cluster cluster = cluster_of_flags(4, 4, "25GbE");
   LayoutAdviceOptions options;
   options.search.layout.global_batch = 8;
