@@ -405,6 +405,31 @@ DataType gradient_type(const Workload& w) {
   return size_of(w.dtype) < 4 && w.bytes_of_gradient >= 4 ? DataType::f32 : w.dtype;
 }
 
+/// What the device waits for the host in one micro-batch, and what is sent behind it can use; with what it waits in the
+/// update where one device does all of it.
+Seconds idle_of(const Workload& w, const PricedSplit& split, const Layout& l, std::span<const std::uint32_t> units) {
+  Seconds idle;
+  for (const std::uint32_t unit : units) {
+    // What ZeRO-2 and 3 send in the passes has run in it.
+    if (split.layout(unit, l).zero >= 2) return Seconds(0);
+    idle += split.units[unit].forward_idle + split.units[unit].backward_idle;
+  }
+  if (w.host_updates && !w.host_waits && l.zero == 0 && l.pipeline == 1) idle += w.besides.host - w.besides.device;
+  return std::max(Seconds(0), idle);
+}
+
+/// What the device's own passes do not hide.
+Answer<Seconds> exposed_on_device(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
+                                  std::span<const std::uint32_t> units, HotLoop& loop,
+                                  std::span<const Recomputation> again) {
+  if (!split.variants.empty()) return ChosenGradients(w, split, l, spec, units).exposed(loop);
+  if (split.data->members == 1) return Seconds(0);
+  Profile profile = stage_profile(w, split, l, units, nullptr, again);
+  if (l.zero > 0) return by_zero(w, split, l, spec, units, profile);
+  if (profile.tensors.empty()) return Seconds(0);
+  return by_strategy(std::move(profile), *split.data, l, spec, loop);
+}
+
 }  // namespace
 
 Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout& l,
@@ -417,7 +442,8 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout&
   for (std::size_t u = 0; u < units.size(); ++u) {
     first[u] = static_cast<std::uint32_t>(p.layers.size());
     add_layers(p, w.kinds[split.kind(units[u])].inside,
-               unit_passes(split.units[units[u]], again.empty() ? split.layout(units[u], l).recomputation : again[u],
+               unit_passes(on_device(split.units[units[u]]),
+                           again.empty() ? split.layout(units[u], l).recomputation : again[u],
                            split.layout(units[u], l).zero));
     if (layers_to != nullptr) layers_to->push_back(static_cast<std::uint32_t>(p.layers.size()));
   }
@@ -487,12 +513,9 @@ Answer<GatheredParameters> gathered_parameters(const Workload& w, const PricedSp
 Answer<Seconds> exposed_gradients(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
                                   std::span<const std::uint32_t> units, HotLoop& loop,
                                   std::span<const Recomputation> again) {
-  if (!split.variants.empty()) return ChosenGradients(w, split, l, spec, units).exposed(loop);
-  if (split.data->members == 1) return Seconds(0);
-  Profile profile = stage_profile(w, split, l, units, nullptr, again);
-  if (l.zero > 0) return by_zero(w, split, l, spec, units, profile);
-  if (profile.tensors.empty()) return Seconds(0);
-  return by_strategy(std::move(profile), *split.data, l, spec, loop);
+  const Answer<Seconds> exposed = exposed_on_device(w, split, l, spec, units, loop, again);
+  if (!exposed) return exposed;
+  return std::max(Seconds(0), *exposed - idle_of(w, split, l, units));
 }
 
 }  // namespace stepcast

@@ -153,7 +153,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.throughput_samples_per_s = state.global_batch / p.iteration.value();
   p.model_flops_utilization = flops_utilization(state, p);
   set_interval(state, p);
-  p.bound = bound_of(p, state.cluster);
+  p.bound = bound_of(p, state.cluster, e.pipeline->devices[shown].parts.idle > Seconds(0));
   p.assumed = assumptions_of(state.workload, e.layout, plan.gradients, p.stages);
   const PassParts& parts = e.pipeline->devices[shown].parts;
   const double passes = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
@@ -161,6 +161,10 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
        {ring_text(e.layout, parts.ring * passes, p.breakdown.context), micro_batch_text(state, e)})
     if (!text.empty()) p.assumed.push_back(text);
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
+  if (p.plan.layout.zero >= 2 && e.pipeline->devices[shown].parts.idle > Seconds(0) && !state.workload.sharded)
+    p.assumed.emplace_back(
+        "the host sets the pace and issues FSDP's part of the work as well, 1 to 4 ms a block as PyTorch's takes on "
+        "another host");
   if (!fused.empty())
     p.warnings.push_back("attention is not fused, and its scores grow with the square of " +
                          std::to_string(state.workload.shape->sequence) +

@@ -297,8 +297,8 @@ class StepWriter : public PassTaker {
     if (found != segments_.end()) return found->second;
     const Answer<UnitCost> cost = unit_cost(workload_, cluster_, l_, e_.split->kind(units_[unit]));
     return segments_
-        .emplace(key, unit_segments(*cost, e_.split->units[units_[unit]], l_, slowest(cluster_.stragglers).factor, r,
-                                    delays_, prices_))
+        .emplace(key, unit_segments(*cost, on_device(e_.split->units[units_[unit]]), l_,
+                                    slowest(cluster_.stragglers).factor, r, delays_, prices_))
         .first->second;
   }
   [[nodiscard]] Recomputation again(std::uint32_t v, std::uint32_t unit) const {
@@ -873,6 +873,9 @@ class StepWriter : public PassTaker {
                                   {g->dense, g->expert, g->dense_time, g->expert_time, g->overhead, Seconds(0)},
                                   nodes.chain, "parameters");
     }
+    // Nodes are of the device; where the host sets the pace it waits for kernels in between, which is said at the end.
+    if (e_.pipeline->devices[d].parts.idle > Seconds(0))
+      nodes.compute("waits for the host", e_.iteration - nodes.end_of(nodes.chain));
     keep(d, nodes);
   }
 

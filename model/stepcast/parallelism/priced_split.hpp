@@ -48,8 +48,11 @@ struct UnitExchanges {
 /// One unit, one micro-batch, one device.
 struct PricedUnit {
   Seconds forward, input_gradient, weight_gradient, attention, operators;  ///< compute
-  std::array<Seconds, recomputed_module_count> module_times{};             ///< parts of `forward`
-  Seconds modules;                      ///< their sum over those that the layout does again
+  Seconds forward_idle, backward_idle;                                     ///< UnitCost's: waits for the host
+  /// Of a traced job on a device, under ZeRO-2 and 3: what the host issues in a pass, its part of FSDP with it.
+  Seconds sharded_forward_issue, sharded_backward_issue;
+  std::array<Seconds, recomputed_module_count> module_times{};  ///< parts of `forward`
+  Seconds modules;                                              ///< their sum over those that the layout does again
   Seconds gathered_again;               ///< what recomputation by operators sends over the tensor group
   Seconds forward_ring, backward_ring;  ///< sends of the context group, of which `context` are the exposed parts
   UnitExchanges forward_exchanges, backward_exchanges;
@@ -66,6 +69,9 @@ struct PricedUnit {
   std::string unsuitable;  ///< why this kind cannot be split so; empty: it can
   Seconds send;            ///< sending its boundary to the next stage, with the gathering at the other end
 };
+
+/// The same unit without what its device waits for the host.
+[[nodiscard]] PricedUnit on_device(PricedUnit);
 
 struct PricedSplit;
 /// Units of one kind that choose the same behind units that choose the same.

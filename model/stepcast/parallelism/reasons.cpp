@@ -63,7 +63,7 @@ std::string tight_memory_text(Bytes used, Bytes card) {
          " of a device; what an allocator, its libraries and the driver take beyond this count decides whether it runs";
 }
 
-std::string bound_of(const LayoutPrediction& p, const Cluster& cluster) {
+std::string bound_of(const LayoutPrediction& p, const Cluster& cluster, bool host_paced) {
   const LayoutBreakdown& b = p.breakdown;
   const Layout& l = p.plan.layout;
   const std::pair<std::string, Seconds> parts[] = {
@@ -81,11 +81,12 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster) {
   const auto* largest = std::max_element(std::begin(parts), std::end(parts),
                                          [](const auto& x, const auto& y) { return x.second < y.second; });
   // Beside compute the largest of the others is what can be improved, if there is one.
-  if (!(largest->second >= 0.01 * p.iteration)) return "compute";
+  const std::string passes = host_paced ? "host issue of kernels" : "compute";
+  if (!(largest->second >= 0.01 * p.iteration)) return passes;
   const auto part = [&](const std::string& name, Seconds time) {
     return name + " (" + whole_percent(time / p.iteration) + ")";
   };
-  const std::string compute = part("compute", b.compute), other = part(largest->first, largest->second);
+  const std::string compute = part(passes, b.compute), other = part(largest->first, largest->second);
   return b.compute > largest->second ? compute + ", then " + other : other + ", then " + compute;
 }
 

@@ -14,8 +14,9 @@ namespace stepcast {
 [[nodiscard]] std::string too_large_text(const Layout&, const MemoryUse&, Bytes cap, std::uint32_t stage);
 /// "the memory is tight: 94 % of the 80 GiB of a device; ...".
 [[nodiscard]] std::string tight_memory_text(Bytes used, Bytes card);
-/// The largest part of the step that is not compute, with what could be done about it.
-[[nodiscard]] std::string bound_of(const LayoutPrediction&, const Cluster&);
+/// The largest part of the step that is not compute, with what could be done about it. `host_paced`: passes take as
+/// long as the host issues their kernels.
+[[nodiscard]] std::string bound_of(const LayoutPrediction&, const Cluster&, bool host_paced);
 [[nodiscard]] std::vector<std::string> assumptions_of(const Workload&, const Layout&, const PlanSpec&,
                                                       std::span<const StageSummary>);
 /// Who chose the micro-batch, and how; empty where the layout says it, or there is one.

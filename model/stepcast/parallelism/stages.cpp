@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace stepcast {
 
@@ -17,6 +18,7 @@ PassParts& PassParts::operator+=(const PassParts& o) {
   expert += o.expert;
   sharding += o.sharding;
   copies += o.copies;
+  idle += o.idle;
   return *this;
 }
 
@@ -52,7 +54,17 @@ PassParts parts_of(const PricedUnit& u, Recomputation r, int zero) {
           u.forward_exchanges.expert + u.backward_exchanges.expert + a.exchanges.expert,
           {},
           copies_of(u, zero).forward + copies_of(u, zero).backward,
-          u.forward_ring + u.backward_ring + a.ring};
+          u.forward_ring + u.backward_ring + a.ring,
+          u.forward_idle + u.backward_idle};
+}
+
+/// The passes of a micro-batch where the host issues kernels and the device runs them: the stream with the larger sum
+/// sets the pace, unless the host waits for the device in every step; then it runs ahead within the step.
+UnitPasses paced(const UnitPasses& host, const UnitPasses& device, bool host_waits) {
+  const Seconds issued = host.forward + host.backward, ran = device.forward + device.backward;
+  if (!host_waits) return issued > ran ? host : device;
+  const Seconds forward = std::max(host.forward, device.forward);
+  return {forward, std::max({issued, ran, host.forward + device.backward}) - forward};
 }
 
 /// Gathers and reductions of the units of one virtual stage, in forward order.
@@ -65,18 +77,31 @@ class Sharding {
   void add(std::uint32_t number, std::uint32_t unit, Recomputation recomputation) {
     const PricedUnit& u = split_.units[unit];
     const ShardedTransfers sent = sharded_transfers(workload_, split_, layout_, number, unit, messages_);
-    const UnitPasses passes = unit_passes(u, recomputation, split_.layout(unit, layout_).zero);
+    const int zero = split_.layout(unit, layout_).zero;
+    const UnitPasses elapsed = unit_passes(u, recomputation, zero);
+    const UnitPasses passes = unit_passes(on_device(u), recomputation, zero);
     const Seconds gather = sent.gather.time();
     forward_.push_back({gather, passes.forward, {}});
     backward_.push_back({gather, passes.backward + sent.codec, sent.reduce.time()});
+    const Seconds backward = u.input_gradient + u.weight_gradient;
+    host_.forward += elapsed.forward - u.forward + u.sharded_forward_issue;
+    host_.backward += elapsed.backward - backward + u.sharded_backward_issue;
     if (workload_.on_host) copies_ += 2 * sent.gather.copies, copies_ += sent.reduce.copies;
   }
-  [[nodiscard]] Seconds forward() const { return end_of(forward_); }
-  [[nodiscard]] Seconds copies() const { return copies_; }
-  [[nodiscard]] Seconds backward() {
+  /// Of all units; and what of it the device waits for the host.
+  struct Passes {
+    UnitPasses elapsed;
+    Seconds idle;
+  };
+  [[nodiscard]] Passes passes() {
     std::reverse(backward_.begin(), backward_.end());
-    return end_of(backward_);
+    const UnitPasses device{end_of(forward_), end_of(backward_)};
+    const UnitPasses elapsed = paced(host_, device, workload_.host_waits);
+    const Seconds idle = elapsed.forward - device.forward + (elapsed.backward - device.backward);
+    constexpr double rounding = 1e-9;
+    return {elapsed, idle > rounding * elapsed.backward ? idle : Seconds(0)};
   }
+  [[nodiscard]] Seconds copies() const { return copies_; }
 
  private:
   [[nodiscard]] Seconds end_of(const std::vector<ShardedUnit>& units) const {
@@ -92,7 +117,8 @@ class Sharding {
   const Layout& layout_;
   const ShardedMessages& messages_;
   bool any_;
-  std::vector<ShardedUnit> forward_, backward_;
+  std::vector<ShardedUnit> forward_, backward_;  // on the device
+  UnitPasses host_;                              // what a host needs that sets the pace
   Seconds copies_;
 };
 
@@ -325,12 +351,16 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       if (sharding.any()) sharding.add(u, unit, r);
     }
     if (sharding.any()) {
-      const Seconds forward = sharding.forward() - times.forward;
-      const Seconds backward = sharding.backward() - times.input_gradient - times.weight_gradient;
+      const Sharding::Passes sharded = sharding.passes();
+      const Seconds forward = sharded.elapsed.forward - times.forward;
+      const Seconds backward = sharded.elapsed.backward - times.input_gradient - times.weight_gradient;
       times.forward += forward;
       times.input_gradient += backward;
       stage.parts.copies += sharding.copies();
       stage.parts.sharding = forward + backward - sharding.copies();
+      stage.parts.idle = sharded.idle;
+      // A host that sets the pace issues what sharding adds, too, beside which the device sends.
+      if (sharded.idle > Seconds(0)) stage.parts.compute += std::exchange(stage.parts.sharding, Seconds(0));
     }
     add_sends(v);
   }

@@ -20,6 +20,7 @@ namespace stepcast {
 struct PassParts {
   Seconds compute, recomputation, tensor, context, expert, sharding, copies;
   Seconds ring;  ///< all sends of context parallelism, those beside attention as well: no part of the passes
+  Seconds idle;  ///< of `compute`, what the device waits for the host
   PassParts& operator+=(const PassParts&);
 };
 struct VirtualStage {

@@ -331,7 +331,8 @@ LayoutTables::WholeStep LayoutTables::whole_step(Seconds work, const Layout& l) 
 
 Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) const {
   if (!l.unit_choices.empty()) return workload.update * device.update_share;
-  if (l.zero == 0) return workload.update * device.update_share;
+  // ZeRO-1 deals whole tensors out, 2 and 3 divide each.
+  if (l.zero == 0 || (workload.host_updates && l.zero >= 2)) return workload.update * device.update_share;
   const StageMemoryInput& held = device.memory;
   const double experts = held.parameters > 0 ? held.expert_parameters / held.parameters : 0;
   const double divided =

@@ -183,7 +183,8 @@ Streams streams_of(const Workload& w, const Split& split) {
 std::pair<Seconds, Seconds> elapsed(const Workload& w, const Streams& all, const PassCost& forward,
                                     const PassCost& backward) {
   if (!w.host_waits) {
-    const bool host = all.forward_host + all.backward_host > all.forward_device + all.backward_device;
+    const bool host = all.forward_host + all.backward_host + w.besides.host >
+                      all.forward_device + all.backward_device + w.besides.device;
     return host ? std::pair(forward.host, backward.host) : std::pair(forward.device, backward.device);
   }
   const bool host_forward = all.forward_host > all.forward_device;
@@ -231,6 +232,11 @@ Answer<UnitCost> traced_unit_cost(const Workload& workload, std::uint32_t index,
   UnitCost c;
   Seconds both;
   std::tie(c.forward, both) = elapsed(workload, streams_of(workload, split), forward, backward);
+  if (!workload.on_host) {
+    if (!workload.host_waits) c.forward_idle = c.forward - forward.device, c.backward_idle = both - backward.device;
+    c.forward_issue = forward.host;
+    c.backward_issue = backward.host;
+  }
   // Of a product's backward pass one half is the weight's gradient; attention's own products are taken for such.
   const double products =
       backward.device.value() > 0 ? backward.part[KernelClass::gemm] / backward.device : kind.product_share;

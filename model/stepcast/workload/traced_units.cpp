@@ -148,17 +148,23 @@ double relative_error_of(const Profile& p) {
 /// Update, waiting for input and everything else, in the stream that sets the pace of the traced step.
 struct Rest {
   Seconds update, input, overhead;
+  bool host_updates = false;  ///< that of the host, of a job with a device
+  PassCost besides{};         ///< all of it, of such a job
 };
 Rest rest_of(const Profile& p) {
   const PassCost &update = p.optimizer, &other = p.other;
-  if (p.host_waits_for_device || !p.has_device()) return {slower(update), p.input, slower(other)};
-  Seconds host = update.host + other.host + p.input, device = update.device + other.device;
+  if (!p.has_device()) return {slower(update), p.input, slower(other)};
+  PassCost besides = update;
+  besides += other;
+  besides.host += p.input;
+  if (p.host_waits_for_device) return {slower(update), p.input, slower(other), update.host > update.device, besides};
+  Seconds host = besides.host, device = besides.device;
   for (const Layer& layer : p.layers) {
     host += layer.forward.host + layer.backward.host;
     device += layer.forward.device + layer.backward.device;
   }
-  if (host > device) return {update.host, p.input, other.host};
-  return {update.device, Seconds(0), other.device};
+  if (host > device) return {update.host, p.input, other.host, true, besides};
+  return {update.device, Seconds(0), other.device, false, besides};
 }
 
 /// Costs of the pieces of a profile, as means of their kinds. `w` holds what was found of the whole model.
@@ -496,7 +502,11 @@ Answer<Workload> workload_of(const Profile& traced, const Device* device) {
   w.kinds = std::move(found.kinds);
   w.units = std::move(found.units);
   const Rest rest = rest_of(profile);
-  w.update = rest.update * owners_of_update(profile);
+  const double owners = owners_of_update(profile);
+  w.sharded = owners > 1 || profile.communication.sharding.host > Seconds(0);
+  w.host_updates = rest.host_updates;
+  w.besides = rest.besides;
+  w.update = rest.update * (rest.host_updates ? 1 : owners);
   w.step_overhead = rest.overhead;
   w.input = rest.input;
   w.input_period = profile.input_period;

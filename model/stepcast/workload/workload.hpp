@@ -49,9 +49,13 @@ struct InputSum {
 /// One unit, one micro-batch, one device.
 struct UnitCost {
   Seconds forward, input_gradient, weight_gradient;  ///< elapsed compute: the larger of host issue and device
-  Seconds attention;                                 ///< part of `forward` that selective recomputation runs again
-  Seconds attention_backward;                        ///< what `attention` takes of the backward pass
-  Seconds operators;                                 ///< part of `forward` that recomputation by operators runs again
+  /// What of it the device waits for a host that sets the pace and never waits itself: messages and copies run
+  /// meanwhile, whenever they are ready. Below zero of a unit whose kernels take longer than their issue.
+  Seconds forward_idle, backward_idle;
+  Seconds forward_issue, backward_issue;  ///< traced on a device: what the host needs to issue its kernels
+  Seconds attention;                      ///< part of `forward` that selective recomputation runs again
+  Seconds attention_backward;             ///< what `attention` takes of the backward pass
+  Seconds operators;                      ///< part of `forward` that recomputation by operators runs again
   std::array<Seconds, recomputed_module_count> modules{};       ///< parts of `forward` that these modules take
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
   std::vector<InputSum> input_sums;  ///< those in `backward_tensor` that Layout::overlap_tensor may hide
@@ -121,12 +125,16 @@ struct Workload {
   double copy_in = 0, copy_out = 0;
   double sharding = 0;      ///< traced under FSDP: what it does beyond that for a byte that is gathered or scattered
   bool host_waits = false;  ///< traced: the host waits for the device in every step, and cannot run ahead
+  bool sharded = false;     ///< traced under FSDP or ZeRO: the host's part of it is in the units' times
+  /// The host sets the pace of the update: a kernel for every tensor, which dividing each of them leaves as many.
+  bool host_updates = false;
   double sequence = 0, hidden = 0;  ///< 0 when unknown: schemes that need them are inapplicable
   double experts_per_token = 1;
   double bytes_of_state = 16;  ///< per parameter: weights, gradient and optimizer state (mixed precision Adam: 16)
   double bytes_of_weight = 2, bytes_of_gradient = 2;
   Seconds update;         ///< optimizer on all parameters of one device; divided with them
   Seconds step_overhead;  ///< what every step takes beyond its units
+  PassCost besides;       ///< traced on a device: update, input and everything else of a step, host and device
   /// Of the traced batch on every device: what the step waits for its input, and how often a loader beside it delivers.
   /// The loaders of a machine are shared by the replicas that it feeds.
   Seconds input, input_period;

@@ -1,0 +1,117 @@
+// Layouts of a traced job whose host sets the pace: what is sent runs while the device waits.
+#include "helpers/random_input.hpp"
+
+#include <stepcast/parallelism/layout_prediction.hpp>
+#include <stepcast/parallelism/layout_step.hpp>
+#include <stepcast/prediction/prediction.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+using namespace stepcast;
+
+namespace {
+
+/// Four layers that the host issues in `host` each way and the device runs in `device`, for 8 samples; 4 MB of
+/// gradients each. A step of both with the update: 8 host + 4 ms.
+Profile traced(Seconds host, Seconds device) {
+  Profile p;
+  p.model = "traced";
+  p.device = "device";
+  p.batch_samples = 8;
+  for (std::uint32_t l = 0; l < 4; ++l) {
+    Layer layer{"layer" + std::to_string(l), {}, {}};
+    layer.forward = layer.backward = {host, device};
+    p.layers.push_back(layer);
+    p.backward_order.push_back(3 - l);
+    p.tensors.push_back({"t" + std::to_string(3 - l), {1000, 1000}, DataType::f32, Bytes(4e6), 3 - l});
+  }
+  p.optimizer = {milliseconds(4), milliseconds(1)};
+  return p;
+}
+/// Four machines of one device; an all-reduce of the 16 MB takes 24 ms.
+Cluster four_machines() {
+  Cluster c;
+  c.name = "four";
+  c.nodes = 4;
+  c.inside = c.network = {Seconds(0), BytesPerSecond(1e9)};
+  return c;
+}
+LayoutPrediction predict(const Profile& p, const std::string& plan, double batch = 32) {
+  const Answer<Workload> w = workload_of(p);
+  REQUIRE_MESSAGE(w, w.reason());
+  LayoutOptions options;
+  options.global_batch = batch;
+  const Answer<LayoutPrediction> out = predicted(*w, four_machines(), layout_plan_of(plan), options);
+  REQUIRE_MESSAGE(out, plan << ": " << out.reason());
+  return *out;
+}
+double milliseconds_of(Seconds s) { return s.value() * 1e3; }
+
+}  // namespace
+
+TEST_CASE("a host that sets the pace hides what the device sends while it waits") {
+  // The device waits 8 x 9 ms, in which 24 ms of messages have room.
+  const LayoutPrediction hidden = predict(traced(milliseconds(10), milliseconds(1)), "layout()/ddp");
+  CHECK(milliseconds_of(hidden.iteration) == doctest::Approx(84));
+  CHECK(hidden.breakdown.gradients == Seconds(0));
+  CHECK(hidden.bound.find("host issue of kernels") == 0);
+  // It waits 8 x 1 ms, and 3 ms in the update: of 24 ms behind the backward pass the other 13 are left. One bucket.
+  const LayoutPrediction left = predict(traced(milliseconds(10), milliseconds(9)), "layout()/ddp(bucket=1GiB)");
+  CHECK(milliseconds_of(left.iteration) == doctest::Approx(84 + 24 - 11));
+  CHECK(milliseconds_of(left.breakdown.gradients) == doctest::Approx(13));
+  // ZeRO-1 deals the update out, and sends as much.
+  const LayoutPrediction dealt = predict(traced(milliseconds(10), milliseconds(1)), "layout(zero=1)/ddp");
+  CHECK(milliseconds_of(dealt.iteration) == doctest::Approx(81));
+}
+
+TEST_CASE("under FSDP a host that sets the pace issues its part of it, and updates as many tensors") {
+  // Units of one tensor each, around which no block is repeated: 4 x (0.54 + 0.66) ms, and one root of four tensors
+  // where they are no blocks.
+  const LayoutPrediction sharded = predict(traced(milliseconds(10), milliseconds(1)), "layout(zero=3)/ddp");
+  const double hooks = milliseconds_of(sharded.iteration) - 84;
+  const bool one_root = hooks < 3;
+  CHECK(hooks == doctest::Approx(one_root ? 0.5 + 4 * 0.04 + 0.6 + 4 * 0.06 : 4 * 1.2));
+  CHECK(sharded.breakdown.gradients == Seconds(0));
+  CHECK(std::any_of(sharded.assumed.begin(), sharded.assumed.end(),
+                    [](const std::string& a) { return a.find("the host sets the pace") == 0; }));
+  // A device that sets the pace has the host issue all of this beside it, and divides the update.
+  const LayoutPrediction beside = predict(traced(milliseconds(1), milliseconds(10)), "layout(zero=3)/ddp");
+  CHECK(milliseconds_of(beside.breakdown.compute) == doctest::Approx(80));
+  CHECK(milliseconds_of(beside.breakdown.update) == doctest::Approx(0.25));
+  CHECK(std::none_of(beside.assumed.begin(), beside.assumed.end(),
+                     [](const std::string& a) { return a.find("the host sets the pace") == 0; }));
+}
+
+TEST_CASE("a layout that divides data alone takes as long as its strategy does without one") {
+  test::Draw draw(17);
+  int host_paced = 0, exposed = 0;
+  for (int round = 0; round < 80; ++round) {
+    Profile p = traced(microseconds(draw.whole(500, 20'000)), microseconds(draw.whole(500, 20'000)));
+    for (const char* plan : {"ddp", "wfbp", "ddp(bucket=8MiB)"}) {
+      CAPTURE(plan);
+      const Answer<Prediction> plain = predicted(p, four_machines(), plan_spec_of(plan));
+      REQUIRE(plain);
+      const LayoutPrediction divided = predict(p, "layout()/" + std::string(plan));
+      CHECK(divided.iteration.value() == doctest::Approx(plain->iteration.value()).epsilon(1e-3));
+      host_paced += p.layers[0].forward.host > p.layers[0].forward.device;
+      exposed += divided.breakdown.gradients > Seconds(0);
+    }
+  }
+  CHECK(host_paced > 60);
+  CHECK(exposed > 60);
+}
+
+TEST_CASE("a written step of a job that the host paces ends with its prediction") {
+  for (const char* plan : {"layout()/ddp", "layout(zero=1)/ddp", "layout(zero=3)/ddp", "layout(pp=2, mb=8)/ddp"}) {
+    CAPTURE(plan);
+    const Profile p = traced(milliseconds(10), milliseconds(1));
+    LayoutOptions options;
+    options.global_batch = 32;
+    const Answer<LayoutStep> step = layout_step(*workload_of(p), four_machines(), layout_plan_of(plan), options);
+    REQUIRE_MESSAGE(step, step.reason());
+    CHECK(step->end.value() == doctest::Approx(predict(p, plan).iteration.value()).epsilon(1e-6));
+  }
+}
