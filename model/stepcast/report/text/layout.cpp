@@ -274,38 +274,63 @@ void write_layout_text(std::ostream& out, const LayoutReport& report) {
   for (const std::string& warning : p.warnings) write_labelled(out, "note", warning);
 }
 
+namespace {
+
+/// What a row of the comparison says of a plan's time; all of them sum to the step.
+struct ComparedTime {
+  std::string_view name;
+  bool always = true;  ///< else where some plan has it
+  Seconds (*of)(const LayoutBreakdown&);
+};
+constexpr ComparedTime compared_times[] = {
+    {"compute", true, [](const LayoutBreakdown& b) { return b.compute + b.recomputation; }},
+    {"exchanges", false, [](const LayoutBreakdown& b) { return b.tensor + b.context + b.expert + b.pipeline; }},
+    {"bubble", false, [](const LayoutBreakdown& b) { return b.bubble; }},
+    {"gradients", true, [](const LayoutBreakdown& b) { return b.gradients; }},
+    {"update", true, [](const LayoutBreakdown& b) { return b.update; }},
+    {"other", false, [](const LayoutBreakdown& b) { return b.copies + b.input + b.other; }}};
+
+}  // namespace
+
 void write_layout_comparison_text(std::ostream& out, const LayoutComparisonReport& report) {
   write_layout_heading(out, report.subject);
   const auto works = [](const LayoutRow& row) { return row.prediction.has_value(); };
-  auto baseline = std::max_element(report.rows.begin(), report.rows.end(), [](const auto& a, const auto& b) {
-    return (a.prediction ? a.prediction->iteration : Seconds(0)) <
-           (b.prediction ? b.prediction->iteration : Seconds(0));
-  });
   const auto is_traced = [&](const LayoutRow& row) { return row.prediction && row.plan == report.traced; };
-  if (const auto traced = std::ranges::find_if(report.rows, is_traced); traced != report.rows.end()) baseline = traced;
-  if (std::none_of(report.rows.begin(), report.rows.end(), works)) {
+  auto baseline = std::ranges::find_if(report.rows, is_traced);
+  if (baseline == report.rows.end()) baseline = std::ranges::find_if(report.rows, works);
+  if (baseline == report.rows.end()) {
     out << "No plan can run on this cluster.\n";
   } else {
-    std::vector<TextTable::Column> columns{
-        {"plan", Align::flexible}, {"step", Align::right},      {"gain", Align::right},  {"compute", Align::right},
-        {"bubble", Align::right},  {"gradients", Align::right}, {"memory", Align::right}};
+    std::vector<ComparedTime> times;
+    std::vector<TextTable::Column> columns{{"plan", Align::flexible}, {"step", Align::right}, {"gain", Align::right}};
+    for (const ComparedTime& time : compared_times) {
+      const auto has = [&](const LayoutRow& row) {
+        return row.prediction && time.of(row.prediction->breakdown) > 1e-9 * row.prediction->iteration;
+      };
+      if (!time.always && std::ranges::none_of(report.rows, has)) continue;
+      times.push_back(time);
+      columns.push_back({std::string(time.name), Align::right});
+    }
+    columns.push_back({"memory", Align::right});
     const bool runs = baseline->prediction->run.has_value();
     if (runs) columns.push_back({"run", Align::right});
     TextTable table(std::move(columns));
     for (const LayoutRow& row : report.rows) {
       if (!row.prediction) continue;
       const LayoutPrediction& p = *row.prediction;
-      std::vector<std::string> cells{row.plan + (is_traced(row) ? ", as traced" : ""),
-                                     text_of(p.iteration),
-                                     fixed(baseline->prediction->iteration / p.iteration, 2) + "x",
-                                     text_of(p.breakdown.compute + p.breakdown.recomputation),
-                                     text_of(p.breakdown.bubble),
-                                     text_of(p.breakdown.gradients),
-                                     text_of(p.memory.total())};
+      std::vector<std::string> cells{row.plan + (is_traced(row) ? ", as traced" : ""), text_of(p.iteration),
+                                     fixed(baseline->prediction->iteration / p.iteration, 2) + "x"};
+      for (const ComparedTime& time : times) {
+        const Seconds part = time.of(p.breakdown);
+        cells.push_back(text_of(part > 1e-9 * p.iteration ? part : Seconds(0)));
+      }
+      cells.push_back(text_of(p.memory.total()));
       if (runs) cells.push_back(duration_text(p.run->duration));
       table.add_row(std::move(cells));
     }
     table.write(out);
+    if (std::ranges::count_if(report.rows, works) > 1)
+      out << '\n', write_labelled(out, "gain", "over " + baseline->plan);
   }
   TextTable refused({{"not here"}, {"because", Align::flexible}});
   for (const LayoutRow& row : report.rows)

@@ -304,6 +304,8 @@ void write_ranking_text(std::ostream& out, const RankingReport& given) {
     write_more_settings(out, ranking.exact);
   } else {
     write_comparison(out, ranking.exact, ranking.named, report.check);
+    if (ranking.exact.size() > 1)
+      out << '\n', write_labelled(out, "gain", "over " + name_of(ranking.baseline.plan, check));
   }
   write_others(out, ranking.others, report.cluster, report.check);
   const bool all_asked = ranking.by_step || !report.advice;
