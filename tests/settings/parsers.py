@@ -177,7 +177,6 @@ class Torch:
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-        from torch.distributed.optim import ZeroRedundancyOptimizer
         from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
         from torch.nn.parallel import DistributedDataParallel
         from torchao import float8

@@ -31,6 +31,7 @@ enum Index : std::size_t {
   share_nvls,
   share_all_to_all,
   share_send,
+  share_pair,
   simple_hop,
   peer,
   numbers
@@ -40,8 +41,8 @@ using Numbers = std::array<double, numbers>;
 /// What is expected of each number: NCCL's own constants scaled by what is typical of machines with public logs, and
 /// the standard deviation of the logarithm among them. Rates are set from the tables.
 struct Prior {
-  Numbers typical{1.0, 1.6 * 1.9e-6, 2.0 * 4e-6, 0, 0, 0.45, 0.5, 0.92, 0.75, 1.25, 0.9, 0.6, 0.6, 1.5e-6};
-  Numbers deviation{0.4, 0.35, 0.5, 0.5, 0.7, 0.2, 0.4, 0.1, 0.2, 0.15, 0.3, 0.4, 0.5, 0.8};
+  Numbers typical{1.0, 1.6 * 1.9e-6, 2.0 * 4e-6, 0, 0, 0.45, 0.5, 0.92, 0.75, 1.25, 0.9, 0.6, 1.0, 0.6, 1.5e-6};
+  Numbers deviation{0.4, 0.35, 0.5, 0.5, 0.7, 0.2, 0.4, 0.1, 0.2, 0.15, 0.3, 0.4, 0.1, 0.5, 0.8};
 };
 
 /// A table with its machines and what each of its points counts.
@@ -60,7 +61,7 @@ void set(Cluster& c, const Numbers& x, bool sums_in_switch) {
   t.launch = x[launch], t.simple_hop = x[simple_hop];
   t.ll = x[share_ll], t.ll_between = x[share_ll_between], t.ll128 = x[share_ll128];
   t.tree = x[share_tree], t.nvls = sums_in_switch ? x[share_nvls] : 0;
-  t.all_to_all = x[share_all_to_all], t.send = x[share_send];
+  t.all_to_all = x[share_all_to_all], t.send = x[share_send], t.pair = x[share_pair];
   t.peer = Seconds(x[peer]);
 }
 
@@ -127,6 +128,11 @@ Prior prior_of(const Cluster& base, const std::vector<Target>& targets) {
     best = std::max(best, best_bus_rate(t));
   }
   Prior prior;
+  prior.typical[share_pair] = pair_share({}, BytesPerSecond(inside));
+  const auto is_pair = [](const Target& t) { return t.machines.nodes == 1 && t.machines.workers() == 2; };
+  // More devices would reach more than what two reach in their sums, as these mostly are.
+  if (std::ranges::all_of(targets, [&](const Target& t) { return t.machines.nodes > 1 || is_pair(t); }))
+    inside /= std::sqrt(prior.typical[share_pair]);
   prior.typical[between_rate] = between > 0 ? between : base.network.bandwidth.value();
   // Of links inside that nobody measured it is known that they did not hold up what was measured between machines.
   const double cards = static_cast<double>(base.nics_per_node);

@@ -144,7 +144,8 @@ void check_nccl(const Place& place, const NcclTuning& t) {
                                                     {"send", t.send}};
   for (const auto& [key, factor] : factors)
     if (!(factor >= 1e-3 && factor <= 1e3)) place.at(key).refuse("a factor from 0.001 to 1000", std::to_string(factor));
-  for (const auto& [key, share] : {std::pair{"nvls", t.nvls}, std::pair{"collnet", t.collnet}})
+  for (const auto& [key, share] :
+       {std::pair{"nvls", t.nvls}, std::pair{"collnet", t.collnet}, std::pair{"pair", t.pair}})
     if (!(share >= 0 && share <= 100)) place.at(key).refuse("a share from 0 (none) to 100", std::to_string(share));
   check_not_negative(place.at("peer"), t.peer, "a time");
   if (!t.algo.empty()) static_cast<void>(nccl_algorithms_of(t.algo, place.at("NCCL_ALGO").text()));

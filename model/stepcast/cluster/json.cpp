@@ -85,7 +85,8 @@ constexpr std::pair<const char*, double NcclTuning::*> nccl_factors[] = {{"launc
                                                                          {"nvls", &NcclTuning::nvls},
                                                                          {"collnet", &NcclTuning::collnet},
                                                                          {"all_to_all", &NcclTuning::all_to_all},
-                                                                         {"send", &NcclTuning::send}};
+                                                                         {"send", &NcclTuning::send},
+                                                                         {"pair", &NcclTuning::pair}};
 
 NcclTuning nccl_tuning_of(const JsonNode& node) {
   static const std::vector<std::string> known = [] {

@@ -59,6 +59,13 @@ unsigned members_of(std::string_view list, std::span<const Name> names, unsigned
 
 }  // namespace
 
+double pair_share(const NcclTuning& t, BytesPerSecond inside) {
+  constexpr BytesPerSecond nvlink(100e9);
+  constexpr double over_nvlink = 0.72;
+  if (t.pair > 0) return t.pair;
+  return inside < nvlink ? 1 : over_nvlink;
+}
+
 unsigned nccl_algorithms_of(std::string_view list, const std::string& where) {
   return members_of(list, nccl_algorithm_names, (1U << nccl_algorithm_count) - 1, where);
 }

@@ -15,12 +15,14 @@
 // hops over NVLink {0.6, 1.9, 3.4} and {0.6, 1.25, 4}, over a network {2.7, 4, 14} and {5, 8.5, 14} by LL, LL128 and
 // Simple), scaled by what the cluster's links and its NcclTuning say. LL between machines is limited by the hosts (22.5
 // GB/s in the tables). NCCL_ALGO holds for all-reduces alone, as in NCCL. Bounds: bytes as those of ring and tree; two
-// machines with NVLS exchange no more than m each. Levels of the network: a ring's hops and a tree's depth take the
-// latency of each level as often as they cross it, and no algorithm exceeds what a unit's uplinks carry. Not modelled:
-// the number of channels by size, chunks, PAT.
+// machines with NVLS exchange no more than m each. Two devices of one machine reach a share pair^(1/k) of B: 0.72 over
+// NVLink, as an A100's and a B200's do (aiconfigurator's tables; 0.62 to 0.80), all of it over PCIe. Levels of the
+// network: a ring's hops and a tree's depth take the latency of each level as often as they cross it, and no algorithm
+// exceeds what a unit's uplinks carry. Not modelled: the number of channels by size, chunks, PAT.
 #include <stepcast/cluster/closed_forms.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 namespace stepcast::collective::nccl {
@@ -68,6 +70,11 @@ struct Machines {
   }
 
   [[nodiscard]] bool several() const { return nodes > 1; }
+  /// Of rings with so many passes.
+  [[nodiscard]] double ring_rate(double passes) const {
+    return several() || devices > 2 ? rate()
+                                    : rate() * std::pow(pair_share(t, BytesPerSecond(inside_rate)), 1 / passes);
+  }
   [[nodiscard]] double rate() const {
     if (!several()) return inside_rate;
     return per_node > 1 ? std::min(inside_rate, cards) : cards;
@@ -111,7 +118,7 @@ void add_rings(const Machines& c, double rounds, CostLines& out) {
     const double between = (c.per_node > 1 ? ring_between : tree_between)[p] * c.ring_hops;
     const double hops = (c.devices - c.nodes) * ring_inside[p] * c.inside + between;
     out.add(line(c.t.launch * ring_base[p] + rounds * hop * hops,
-                 rounds * (c.devices - 1) / c.devices / by_protocol(c, p, c.rate())));
+                 rounds * (c.devices - 1) / c.devices / by_protocol(c, p, c.ring_rate(rounds))));
   }
 }
 
@@ -124,7 +131,8 @@ void add_trees(const Machines& c, CostLines& out) {
 }
 
 void add_switched(const Machines& c, double rounds, CostLines& out) {
-  if (!(c.t.nvls > 0) || !c.runs(Protocol::simple) || !(c.per_node > 1)) return;
+  const bool pair = !c.several() && c.devices == 2;  // for which NCCL has no sums in the switch
+  if (!(c.t.nvls > 0) || !c.runs(Protocol::simple) || !(c.per_node > 1) || pair) return;
   const double start = nvls_base * c.t.launch;
   if (!c.several()) {
     if (rounds < 2 || c.runs(Algorithm::nvls))
@@ -177,7 +185,7 @@ CostLines choices(const Cluster& cluster, Operation op) {
       break;
     case Operation::all_to_all: {
       const double local = c.per_node - 1, remote = c.devices - c.per_node;
-      double slowest = local / c.devices / c.inside_rate, below = c.per_node;
+      double slowest = local / c.devices / (c.several() ? c.inside_rate : c.ring_rate(1)), below = c.per_node;
       for (const NetworkLevel& level : c.levels) {
         const double partners = c.devices - below;  // each over flows of its own
         slowest = std::max(slowest, partners / c.devices / std::min(level.device.value(), partners * c.flows));

@@ -179,9 +179,8 @@ std::string why_not_ddp(const LaunchInput& in) {
   if (std::string why = units_differ(in.layout); !why.empty()) return why;
   if (std::string why = beyond_data_parallel(in.layout); !why.empty()) return why;
   if (in.layout.zero > 1) return "it does not divide gradients or parameters (fully_shard does)";
-  if (in.layout.shard > 0) return "ZeroRedundancyOptimizer divides the state over all replicas";
-  if (in.layout.zero == 1 && !optimizer_line(in.workload).empty())
-    return "ZeroRedundancyOptimizer is set up here for AdamW (optimizer_class= takes another one)";
+  if (in.layout.zero == 1)
+    return "zero=1 scatters gradients; ZeroRedundancyOptimizer sums whole ones and broadcasts whole parameters";
   if (in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name != "ddp" && in.layout.data > 1)
     return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
   return too_large_under_autocast(in);
@@ -197,9 +196,7 @@ std::string ddp_text(const LaunchInput& in) {
     text += "model.register_comm_hook(None, default_hooks." +
             std::string(in.workload.dtype == DataType::bf16 ? "bf16" : "fp16") +
             "_compress_hook)  # gradients travel in 2 bytes\n";
-  if (in.layout.zero == 1)
-    text += "optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=lr)\n";
-  else text += optimizer_line(in.workload);
+  text += optimizer_line(in.workload);
   return text + accumulation_lines(in, mixed);
 }
 
@@ -208,8 +205,7 @@ std::string why_not_fsdp(const LaunchInput& in) {
   if (!l.unit_choices.empty()) return why_not_units(l.unit_choices);
   if (std::string why = beyond_data_parallel(l); !why.empty()) return why;
   if (l.zero == 0) return "nothing is divided (zero=0): DistributedDataParallel does that";
-  if (l.zero == 1)
-    return "it has no mode that divides the optimizer state alone (DDP with ZeroRedundancyOptimizer does)";
+  if (l.zero == 1) return "it has no mode that divides the optimizer state alone (zero=2 divides gradients, too)";
   if (l.zero == 3 && l.units_in_flight == 1) return "it gathers the next unit ahead of its use (in_flight=2)";
   return {};
 }

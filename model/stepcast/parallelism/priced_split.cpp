@@ -62,15 +62,18 @@ ShardingHooks sharding_hooks(double tensors) {
 
 /// The blocks are sharded one by one, what is around them together.
 void add_issue(const Workload& w, std::uint32_t kind, const UnitCost& unit, double slowness, PricedUnit& p) {
-  if (w.shape || w.on_host) return;
+  if (w.on_host || (w.shape && !has_copies(w))) return;
   ShardingHooks hooks;
   const auto times = [&](std::uint32_t k) { return std::count(w.units.begin(), w.units.end(), k); };
-  const double tensors = static_cast<double>(w.kinds[kind].inside.tensors.size());
+  const auto tensors_of = [&](std::uint32_t k) {
+    const UnitKind& of = w.kinds[k];
+    return static_cast<double>(of.shape ? of.shape->parameters.size() : of.inside.tensors.size());
+  };
+  const double tensors = tensors_of(kind);
   if (!w.sharded && tensors > 0) {
     double shared_by = 1;
     if (times(kind) == 1)
-      for (std::uint32_t k = 0; k < w.kinds.size(); ++k)
-        shared_by += k != kind && times(k) == 1 && !w.kinds[k].inside.tensors.empty();
+      for (std::uint32_t k = 0; k < w.kinds.size(); ++k) shared_by += k != kind && times(k) == 1 && tensors_of(k) > 0;
     hooks = sharding_hooks(tensors * shared_by);
     hooks = {hooks.forward / shared_by, hooks.backward / shared_by};
   }

@@ -32,6 +32,10 @@ class DividedUnit {
     if (split_.grid.devices > 1) add_tensor_transfers(c);
     add_rearranged_tokens(c, times);
     c.forward = times.forward.elapsed(device_);
+    if (!device_.on_host) {
+      c.forward_issue = times.forward.host(device_);
+      c.backward_issue = times.input_gradient.host(device_) + times.weight_gradient.host(device_);
+    }
     add_backward(times, c);
     // Megatron-LM and DeepSpeed checkpoint the blocks.
     c.checkpointed = shape_.units.size() < 3 || !is_end_;

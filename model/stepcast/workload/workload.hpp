@@ -52,7 +52,7 @@ struct UnitCost {
   /// What of it the device waits for a host that sets the pace and never waits itself: messages and copies run
   /// meanwhile, whenever they are ready. Below zero of a unit whose kernels take longer than their issue.
   Seconds forward_idle, backward_idle;
-  Seconds forward_issue, backward_issue;  ///< traced on a device: what the host needs to issue its kernels
+  Seconds forward_issue, backward_issue;  ///< what the host needs to issue its kernels on a device
   Seconds attention;                      ///< part of `forward` that selective recomputation runs again
   Seconds attention_backward;             ///< what `attention` takes of the backward pass
   Seconds operators;                      ///< part of `forward` that recomputation by operators runs again

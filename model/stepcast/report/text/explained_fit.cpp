@@ -25,7 +25,8 @@ void write_numbers(std::ostream& out, const NcclTuning& found) {
                           {"tree", "bandwidth of trees", &NcclTuning::tree},
                           {"nvls", "bandwidth of sums in the switch, 0: none", &NcclTuning::nvls},
                           {"all_to_all", "bandwidth of an all-to-all", &NcclTuning::all_to_all},
-                          {"send", "bandwidth of a pair", &NcclTuning::send}};
+                          {"send", "bandwidth of a pair", &NcclTuning::send},
+                          {"pair", "bandwidth of rings of two devices", &NcclTuning::pair}};
   TextTable table({{"number", TextTable::Align::left},
                    {"fitted", TextTable::Align::right},
                    {"start", TextTable::Align::right},

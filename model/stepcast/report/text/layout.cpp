@@ -276,19 +276,20 @@ void write_layout_text(std::ostream& out, const LayoutReport& report) {
 
 namespace {
 
-/// What a row of the comparison says of a plan's time; all of them sum to the step.
+/// What a row of the comparison says of a plan's time, as the comparison of plans without layouts does; all of them sum
+/// to the step.
 struct ComparedTime {
   std::string_view name;
   bool always = true;  ///< else where some plan has it
   Seconds (*of)(const LayoutBreakdown&);
 };
 constexpr ComparedTime compared_times[] = {
-    {"compute", true, [](const LayoutBreakdown& b) { return b.compute + b.recomputation; }},
-    {"exchanges", false, [](const LayoutBreakdown& b) { return b.tensor + b.context + b.expert + b.pipeline; }},
+    {"compute", true,
+     [](const LayoutBreakdown& b) { return b.compute + b.recomputation + b.copies + b.update + b.other; }},
+    {"exposed", true,
+     [](const LayoutBreakdown& b) { return b.tensor + b.context + b.expert + b.pipeline + b.gradients; }},
     {"bubble", false, [](const LayoutBreakdown& b) { return b.bubble; }},
-    {"gradients", true, [](const LayoutBreakdown& b) { return b.gradients; }},
-    {"update", true, [](const LayoutBreakdown& b) { return b.update; }},
-    {"other", false, [](const LayoutBreakdown& b) { return b.copies + b.input + b.other; }}};
+    {"input", false, [](const LayoutBreakdown& b) { return b.input; }}};
 
 }  // namespace
 
