@@ -183,6 +183,8 @@ ExitCode sweep(const SweepFlags& flags) {
          "; --global-batch sets it");
   if (axis_of(question, SweepQuantity::bandwidth) != nullptr && !over_network(question))
     note("no point has several machines: bandwidth is that of the links inside one");
+  else if (axis_of(question, SweepQuantity::bandwidth) != nullptr && question.cluster.nics_per_node > 1)
+    note("bandwidth is that of a card, of which a machine has " + std::to_string(question.cluster.nics_per_node));
   if (!asks_for_layouts(question) && axis_of(question, SweepQuantity::change) == nullptr)
     question.model = asked.check.recorded_model(PreparedQuestion(asked.question));
   if (flags.input.recorded && !question.model) throw recorded_refusal::of_changed_job("--recorded");

@@ -276,11 +276,12 @@ SelfCheck recorded_check_of(const Documents& documents, const Profile& profile, 
 
 namespace {
 
-/// The first framework that can run a layout.
+/// By what trains the traced model as it is: PyTorch, else DeepSpeed; empty where neither runs the layout.
 std::string settings_of_layout(const PreparedQuestion& question, const LayoutPrediction& layout) {
-  for (const LaunchSettings& launch :
-       launch_settings(*question.workload(), layout, {}, question.cluster().device_memory))
-    if (!launch.text.empty()) return launch.text;
+  for (const char* framework : {"pytorch", "deepspeed"})
+    for (const LaunchSettings& launch :
+         launch_settings(*question.workload(), layout, framework, question.cluster().device_memory))
+      if (!launch.text.empty()) return launch.text;
   return {};
 }
 

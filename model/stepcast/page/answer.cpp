@@ -19,10 +19,11 @@ std::string holding_text(const Range& range) {
   const std::string low = text_of(range.low), high = text_of(range.high);
   const std::string stays =
       range.tolerance > indifference ? "it stays within " + percent(range.tolerance) + " of the best" : "it stays best";
-  if (!range.below.empty() && !range.above.empty()) return stays + " on networks of " + low + " to " + high;
-  if (!range.below.empty()) return stays + " on networks of " + low + " and more";
-  if (!range.above.empty()) return stays + " on networks of up to " + high;
-  return stays + " on every network that was tried, " + low + " to " + high;
+  const std::string what(range.what());
+  if (!range.below.empty() && !range.above.empty()) return stays + " on " + what + "s of " + low + " to " + high;
+  if (!range.below.empty()) return stays + " on " + what + "s of " + low + " and more";
+  if (!range.above.empty()) return stays + " on " + what + "s of up to " + high;
+  return stays + " on every " + what + " that was tried, " + low + " to " + high;
 }
 
 /// The plans that this answer cannot tell from the best one, apart from it and from the baseline.

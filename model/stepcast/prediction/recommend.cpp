@@ -134,6 +134,7 @@ std::optional<Range> range_of(const Profile& profile, const Cluster& cluster, co
     return inside.factor;
   };
   Range range;
+  range.inside = cluster.nodes == 1;
   range.tolerance = tolerance;
   range.low = bandwidth * edge(-1, range.below);
   range.high = bandwidth * edge(+1, range.above);

@@ -42,6 +42,9 @@ struct Range {
   BytesPerSecond low, high;
   std::string below, above;
   double tolerance = 0;  ///< what the answer resolves, as a share of the step
+  bool inside = false;   ///< of the links inside the one machine that there is
+  /// "network", or "link".
+  [[nodiscard]] std::string_view what() const { return inside ? "link" : "network"; }
 };
 /// Between which values of its tuned option the best plan is as good, within `tolerance`.
 struct OptionRange {

@@ -101,10 +101,11 @@ std::string range_text(const Range& range, const std::string& best) {
     return plan.empty() ? std::string() : "; " + std::string(side) + " " + text_of(limit) + " " + plan + " is better";
   };
   const std::string low = text_of(range.low), high = text_of(range.high);
-  std::string where = "on every network that was tried, " + low + " to " + high;
-  if (!range.below.empty() && !range.above.empty()) where = "on networks of " + low + " to " + high;
-  else if (!range.below.empty()) where = "on networks of " + low + " and more (tried up to " + high + ")";
-  else if (!range.above.empty()) where = "on networks of up to " + high + " (tried down to " + low + ")";
+  const std::string what(range.what());
+  std::string where = "on every " + what + " that was tried, " + low + " to " + high;
+  if (!range.below.empty() && !range.above.empty()) where = "on " + what + "s of " + low + " to " + high;
+  else if (!range.below.empty()) where = "on " + what + "s of " + low + " and more (tried up to " + high + ")";
+  else if (!range.above.empty()) where = "on " + what + "s of up to " + high + " (tried down to " + low + ")";
   return best + " is best, or within " + percent(range.tolerance) + ", " + where +
          other(range.below, "below", range.low) + other(range.above, "above", range.high);
 }
