@@ -498,7 +498,9 @@ double fingerprint_of(const Profile& profile) {
   double sum = 0, weight = 1;
   const auto add = [&](double value) { sum += value * (weight += 0.01); };
   const auto add_cost = [&](const PassCost& cost) { add(cost.host.value()), add(cost.device.value()); };
-  for_each_cost(profile, add_cost);
+  for_each_cost(profile, [&](const PassCost& cost) {
+    add_cost(&cost == &profile.optimizer && profile.update_of_shard ? *profile.update_of_shard : cost);
+  });
   for_each_communication_cost(profile, add_cost);
   for (const Tensor& tensor : profile.tensors) add(tensor.size.value() * 1e-9);
   for (const Seconds time : {profile.communication.message, profile.input, profile.input_period, profile.late})

@@ -46,7 +46,7 @@ struct Fed {
 
 Fed fed_after_changes(const Question& q) {
   Feed feed{q.pipeline ? std::make_shared<const InputPipeline>(*q.pipeline) : nullptr, q.cluster};
-  Profile profile = feed.pipeline ? with_input_pipeline(q.profile, *feed.pipeline, q.cluster) : q.profile;
+  Profile profile = updating_all(feed.pipeline ? with_input_pipeline(q.profile, *feed.pipeline, q.cluster) : q.profile);
   if (q.changes.empty()) return {std::move(profile), feed.pipeline};
   Answer<Profile> changed = profile_after(q.changes, profile, q.other_batch ? &*q.other_batch : nullptr, &feed);
   return {std::move(changed), feed.pipeline};

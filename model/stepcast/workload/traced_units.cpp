@@ -444,24 +444,8 @@ Profile with_slices_joined(const Profile& profile) {
 
 }  // namespace
 
-namespace {
-
-/// Among how many workers the traced update was shared out (ZeRO, FSDP): the workload's is that of all parameters.
-double owners_of_update(const Profile& profile) {
-  std::int64_t owners = 1;
-  for (const ObservedCollective& c : profile.collectives) {
-    const bool of_shards =
-        c.role == CollectiveRole::gradient_scatter || c.role == CollectiveRole::parameter_gather_forward ||
-        c.role == CollectiveRole::parameter_gather_backward || c.role == CollectiveRole::gather_after_update;
-    if (of_shards) owners = std::max(owners, c.group_size > 0 ? c.group_size : profile.traced_workers);
-  }
-  return static_cast<double>(owners);
-}
-
-}  // namespace
-
 Answer<Workload> workload_of(const Profile& traced, const Device* device) {
-  const Profile profile = with_slices_joined(traced);
+  const Profile profile = with_slices_joined(updating_all(traced));
   if (profile.layers.size() < 2)
     return Inapplicable{"the profile of " + profile.model + " has one layer, which a layout cannot divide" +
                         (traced.layers.size() > 1
@@ -502,11 +486,10 @@ Answer<Workload> workload_of(const Profile& traced, const Device* device) {
   w.kinds = std::move(found.kinds);
   w.units = std::move(found.units);
   const Rest rest = rest_of(profile);
-  const double owners = owners_of_update(profile);
-  w.sharded = owners > 1 || profile.communication.sharding.host > Seconds(0);
+  w.sharded = owners_of_update(profile) > 1 || profile.communication.sharding.host > Seconds(0);
   w.host_updates = rest.host_updates;
   w.besides = rest.besides;
-  w.update = rest.update * (rest.host_updates ? 1 : owners);
+  w.update = rest.update;
   w.step_overhead = rest.overhead;
   w.input = rest.input;
   w.input_period = profile.input_period;

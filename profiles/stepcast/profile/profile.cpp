@@ -363,6 +363,27 @@ std::pmr::vector<Seconds> gradient_ready_times(const Profile& p, std::pmr::memor
   for (const Tensor& tensor : p.tensors) ready.push_back(layer_done[tensor.layer]);
   return ready;
 }
+std::int64_t owners_of_update(const Profile& profile) {
+  std::int64_t owners = 1;
+  for (const ObservedCollective& c : profile.collectives) {
+    const bool of_shards =
+        c.role == CollectiveRole::gradient_scatter || c.role == CollectiveRole::parameter_gather_forward ||
+        c.role == CollectiveRole::parameter_gather_backward || c.role == CollectiveRole::gather_after_update;
+    if (of_shards) owners = std::max(owners, c.group_size > 0 ? c.group_size : profile.traced_workers);
+  }
+  return owners;
+}
+
+Profile updating_all(Profile profile) {
+  const auto owners = static_cast<double>(owners_of_update(profile));
+  if (profile.update_of_shard || owners == 1) return profile;
+  profile.update_of_shard = profile.optimizer;
+  const Seconds issue = profile.optimizer.host;
+  profile.optimizer = profile.optimizer * owners;
+  if (profile.has_device()) profile.optimizer.host = issue;
+  return profile;
+}
+
 std::vector<Seconds> gradient_ready_times(const Profile& p) {
   const auto ready = gradient_ready_times(p, std::pmr::get_default_resource());
   return {ready.begin(), ready.end()};

@@ -28,6 +28,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -138,24 +139,27 @@ struct Profile {
   std::vector<std::uint32_t> backward_order;  ///< layer indices in the order of the backward pass
   std::vector<Tensor> tensors;                ///< in gradient-ready order
   PassCost optimizer;                         ///< the whole update of one step
-  CommunicationWork communication{};          ///< what a plan of several workers adds
-  std::vector<TracedMessage> messages{};      ///< in the order in which they were issued; empty: none is understood
-  PassCost other;                             ///< loss, zero_grad, logging ...: runs between update and next forward
-  Seconds input;                              ///< host time in which the step waits for its input batch
-  Seconds input_period;                       ///< a loader beside the step delivers no faster; 0: always in time
-  Seconds late;                               ///< starts each step so much after the others; no part of its JSON
-  bool host_waits_for_device = false;         ///< the step synchronises (loss.item()); else the host may run ahead
-  bool without_profiler = false;              ///< the host's work is that of a step without a profiler
-  double batch_samples = 0;                   ///< samples per worker and step; 0 when unknown
-  double bytes_of_state = 0;                  ///< per parameter: weight, gradient, optimizer; 0: those of Adam
-  Bytes activation_memory;                    ///< held between forward and backward pass; 0 when unknown
-  Bytes transient_memory;                     ///< the most that a pass takes beyond it for a while; 0 when unknown
-  bool described = false;                     ///< nobody traced it: its times are those of a device's roofline
-  double device_error = 0;                    ///< of a described one: relative rms error of its times; 0 when unknown
-  double half_precision_share = 0;            ///< of its kernels' time, as far as their names tell
-  double tf32_share = 0;                      ///< of the time of its products' kernels, as far as their names tell
-  double fused_update_share = 0;              ///< of the update's kernels' time: fused ones, as far as their names tell
-  std::vector<Seconds> step_times;            ///< measured, undistorted steps, in order
+  /// Where `optimizer` is that of all parameters, of which this worker updated a part (`updating_all`): the traced one.
+  /// No part of its JSON.
+  std::optional<PassCost> update_of_shard{};
+  CommunicationWork communication{};      ///< what a plan of several workers adds
+  std::vector<TracedMessage> messages{};  ///< in the order in which they were issued; empty: none is understood
+  PassCost other;                         ///< loss, zero_grad, logging ...: runs between update and next forward
+  Seconds input;                          ///< host time in which the step waits for its input batch
+  Seconds input_period;                   ///< a loader beside the step delivers no faster; 0: always in time
+  Seconds late;                           ///< starts each step so much after the others; no part of its JSON
+  bool host_waits_for_device = false;     ///< the step synchronises (loss.item()); else the host may run ahead
+  bool without_profiler = false;          ///< the host's work is that of a step without a profiler
+  double batch_samples = 0;               ///< samples per worker and step; 0 when unknown
+  double bytes_of_state = 0;              ///< per parameter: weight, gradient, optimizer; 0: those of Adam
+  Bytes activation_memory;                ///< held between forward and backward pass; 0 when unknown
+  Bytes transient_memory;                 ///< the most that a pass takes beyond it for a while; 0 when unknown
+  bool described = false;                 ///< nobody traced it: its times are those of a device's roofline
+  double device_error = 0;                ///< of a described one: relative rms error of its times; 0 when unknown
+  double half_precision_share = 0;        ///< of its kernels' time, as far as their names tell
+  double tf32_share = 0;                  ///< of the time of its products' kernels, as far as their names tell
+  double fused_update_share = 0;          ///< of the update's kernels' time: fused ones, as far as their names tell
+  std::vector<Seconds> step_times;        ///< measured, undistorted steps, in order
   std::vector<ObservedCollective> collectives;
   std::vector<TransferTimes> transfers{};  ///< of the whole trace; empty: their sizes or groups are not known
   double unclassified_share = -1;          ///< time of trace events of unknown kind / of all events; -1: no trace
@@ -197,6 +201,12 @@ void scale_host_work(Profile&, double factor);
 
 /// Returns `profile` if it satisfies the invariants above, else throws InputError (where = `source` + JSON pointer).
 [[nodiscard]] Profile checked(Profile profile, std::string_view source);
+
+/// Among how many workers the traced job shares its update out (FSDP, ZeRO): 1 where every worker updates everything.
+[[nodiscard]] std::int64_t owners_of_update(const Profile&);
+/// The same job with the update of all parameters on every worker, as plans have it that send whole gradients: so many
+/// times what the device does (or the host, where it computes). What a host issues stays, a kernel for every tensor.
+[[nodiscard]] Profile updating_all(Profile);
 
 /// Time at which the gradient of each tensor (same order as `tensors`) is ready, from the start of the forward pass,
 /// on a device that is fed by the host in program order and with nothing else to wait for.

@@ -66,6 +66,24 @@ TEST_CASE("question: a described model divides, and the parts of the answer sum 
   }
 }
 
+TEST_CASE("question: of a job traced under FSDP, a plan without a layout updates all parameters, as one with it") {
+  Question question = small_question();
+  question.profile.described = false;
+  const auto update_of = [&] { return PreparedQuestion(question).profile()->optimizer; };
+  const PassCost traced = question.profile.optimizer;
+  CHECK(update_of().device == traced.device);
+  question.profile.collectives = {
+      {.operation = "reducescatter", .count = 4, .group_size = 8, .role = CollectiveRole::gradient_scatter}};
+  CHECK(update_of().device == traced.device * 8);
+  CHECK(update_of().host == traced.host);  // a kernel for every tensor, as before
+  CHECK(updating_all(updating_all(question.profile)).optimizer.device == traced.device * 8);
+  const Answer<Prediction> plain = PreparedQuestion(question).answer(plan_of("ddp"));
+  const Answer<Prediction> divided = PreparedQuestion(question).answer(plan_of("layout()/ddp"));
+  REQUIRE(plain);
+  REQUIRE(divided);
+  CHECK(plain->iteration.value() == doctest::Approx(divided->iteration.value()).epsilon(0.002));
+}
+
 TEST_CASE("question: what-ifs come before the plan, and change what a layout divides") {
   Question question = small_question();
   const Answer<Prediction> before = PreparedQuestion(question).answer(plan_of("ddp"));
