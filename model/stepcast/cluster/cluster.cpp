@@ -288,6 +288,13 @@ Cluster checked(Cluster cluster, std::string_view source) {
   return cluster;
 }
 
+double& background_at(Cluster& c, std::size_t level) {
+  return level == 0 ? c.transport.background : c.levels[level].background;
+}
+double background_at(const Cluster& c, std::size_t level) {
+  return level == 0 ? c.transport.background : c.levels[level].background;
+}
+
 std::int64_t most_machines_of(const std::vector<Level>& levels) {
   if (levels.empty()) return most_workers;
   std::int64_t machines = 1;

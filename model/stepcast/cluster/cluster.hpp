@@ -22,8 +22,9 @@
 // says where it comes from (`provenance`). What some workers do worse than the others is said by `stragglers`; a switch
 // that adds up gradients is there only if `aggregation` says so; packets are lost if `transport` says so. Not modelled:
 // routing (but for the strategy overlay: overlay/overlay.hpp; uplinks are used evenly), congestion between jobs beyond
-// the share that they take (`Transport::background` of the cards, `Level::background` of uplinks), machines with
-// different numbers of devices; of unequal links of a level, that a job could lie on the fast ones alone.
+// the share that they take (`Transport::background` of the cards, `Level::background` of uplinks; of a second job
+// whose plan is known `beside` says what it is), machines with different numbers of devices; of unequal links of a
+// level, that a job could lie on the fast ones alone.
 //
 // Clusters as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
@@ -31,7 +32,9 @@
 #include <stepcast/cluster/nccl_tuning.hpp>
 #include <stepcast/overlay/overlay.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -142,6 +145,18 @@ struct Transport {
   bool operator==(const Transport&) const = default;
 };
 
+/// Another job that shares a level of the network, whose share of it stands in `background` (sharing/second_job.hpp).
+/// Never read from a file.
+struct SecondJob {
+  std::string model, plan;
+  std::string level;    ///< that both share; "network" where it has no levels
+  Seconds step, sends;  ///< alone: its step, and of that the time for which its messages take all of the level
+  double share = 0;     ///< of what others leave of the level: what it takes while this job sends
+  /// Of one plan of this job: its step without the second one, and if both always sent at the same time; and what the
+  /// step of the second job becomes beside it. 0: of no plan in particular, or not known.
+  Seconds alone{}, at_most{}, slowed{};
+};
+
 /// Random slowness of every worker in every step, independent of one another.
 struct Jitter {
   enum class Distribution : std::uint8_t { none, normal, exponential };
@@ -185,7 +200,8 @@ struct Cluster {
   std::optional<Aggregation> aggregation;  ///< nothing: the switches only forward
   std::optional<OverlayNetwork> overlay;   ///< who mixes models with whom, over which network (strategy overlay)
   Stragglers stragglers;
-  Transport transport;                  ///< what the network does to the packets of every plan (transport.hpp)
+  Transport transport;                        ///< what the network does to the packets of every plan (transport.hpp)
+  std::shared_ptr<const SecondJob> beside{};  ///< whose share is in a `background`; null: it is as somebody said
   double relative_error = 0;            ///< rms residual of the fit behind the numbers, 0 = unknown; widens intervals
   std::vector<std::string> provenance;  ///< one line per source
 
@@ -206,6 +222,10 @@ struct Cluster {
 /// unless divisible; of racks that are one machine, NVL72, an equal part of each), part of one node below. Tables of
 /// other world sizes stay and are used where they match, or where the algorithm carries them on.
 [[nodiscard]] Answer<Cluster> resized(Cluster cluster, std::int64_t workers);
+/// What other jobs take of a level, an index into `levels`: of the first one, and of a network without levels, what
+/// they take of the machines' cards.
+[[nodiscard]] double& background_at(Cluster&, std::size_t level);
+[[nodiscard]] double background_at(const Cluster&, std::size_t level);
 /// Machines that the levels can join: as many as one likes without levels.
 [[nodiscard]] std::int64_t most_machines_of(const std::vector<Level>&);
 /// A cluster from flags: `network` is a bandwidth ("25 Gb/s", "10GbE") or the name of a shipped cluster's network.

@@ -272,25 +272,14 @@ void degrade_link(const std::string& text, Cluster& cluster, SlowWorkers& slow) 
 
 /// What other jobs take of the machines' cards and of the levels above them.
 void take_background(const std::string& text, Cluster& cluster) {
-  if (cluster.nodes == 1)
-    throw InputError("--background", "a network between machines, which others use", "one machine", "give --per-node");
-  std::vector<std::string> names;
-  for (const Level& level : cluster.levels) names.push_back(level.name);
   for (const std::string& part : parts_of(text, ',')) {
     const auto equals = part.find('=');
-    std::size_t level = cluster.levels.empty() ? 0 : cluster.levels.size() - 1;
-    if (equals != std::string::npos) {
-      const std::string name(trimmed(std::string_view(part).substr(0, equals)));
-      level = static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
-      if (level == names.size())
-        throw InputError(
-            "--background",
-            names.empty() ? "a share alone: this network has no levels" : "a level of this network: " + listed(names),
-            in_quotes(name), did_you_mean(name, names, names.empty() ? "--level names one" : ""));
-    }
-    const double share =
+    const std::string name(trimmed(std::string_view(part).substr(0, equals == std::string::npos ? 0 : equals)));
+    if (equals != std::string::npos && name.empty())
+      throw InputError("--background", "the name of a level in front of '='", in_quotes(part));
+    const std::size_t level = shared_level(cluster, name, "--background");
+    background_at(cluster, level) =
         background_of(std::string_view(part).substr(equals == std::string::npos ? 0 : equals + 1), "--background");
-    (level == 0 ? cluster.transport.background : cluster.levels[level].background) = share;
   }
 }
 
@@ -510,6 +499,20 @@ Cluster cluster_of(const ClusterDescription& said, const std::optional<Cluster>&
     throw InputError(with_prefix(prefix, error.where), with_prefix(prefix, error.expected), error.found,
                      with_prefix(prefix, error.hint));
   }
+}
+
+std::size_t shared_level(const Cluster& cluster, std::string_view name, const char* where) {
+  if (cluster.nodes == 1)
+    throw InputError(where, "a network between machines, which others use", "one machine", "give --per-node");
+  if (name.empty()) return cluster.levels.empty() ? 0 : cluster.levels.size() - 1;
+  std::vector<std::string> names;
+  for (const Level& level : cluster.levels) names.push_back(level.name);
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    throw InputError(
+        where, names.empty() ? "no level in front: this network has none" : "a level of this network: " + listed(names),
+        in_quotes(name), did_you_mean(name, names, names.empty() ? "--level names one" : ""));
+  return static_cast<std::size_t>(found - names.begin());
 }
 
 Bytes memory_of(std::string_view text, std::string_view where) {

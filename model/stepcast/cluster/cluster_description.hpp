@@ -7,6 +7,7 @@
 // languages). Not modelled: files; who reads them passes the cluster on as `base`.
 #include <stepcast/cluster/cluster.hpp>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,9 @@ struct ClusterDescription {
 /// Throws InputError. `base`: the cluster itself, where it did not come with the program.
 [[nodiscard]] Cluster cluster_of(const ClusterDescription&, const std::optional<Cluster>& base = std::nullopt,
                                  std::string_view prefix = "--");
+/// The level that others share, as `background_at` counts: that of a name, or the outermost one for "". Throws
+/// InputError (`where` says which flag) for a name that no level has, and where there is one machine.
+[[nodiscard]] std::size_t shared_level(const Cluster&, std::string_view name, const char* where);
 /// A positive size: "80GB". Throws InputError.
 [[nodiscard]] Bytes memory_of(std::string_view text, std::string_view where);
 

@@ -150,10 +150,8 @@ Answer<Cluster> SweepGrid::cluster_at(std::span<const double> values) const {
   }
   if (const double* loss = value_of(SweepQuantity::loss, values)) cluster.transport.loss = *loss;
   if (const double* stalls = value_of(SweepQuantity::stalls, values)) cluster.transport.stalls = *stalls;
-  if (const double* share = value_of(SweepQuantity::background, values)) {
-    if (cluster.levels.size() < 2) cluster.transport.background = *share;
-    else cluster.levels.back().background = *share;
-  }
+  if (const double* share = value_of(SweepQuantity::background, values))
+    background_at(cluster, cluster.levels.empty() ? 0 : cluster.levels.size() - 1) = *share;
   if (const double* jitter = value_of(SweepQuantity::jitter, values)) {
     using Distribution = Jitter::Distribution;
     Jitter& given = cluster.stragglers.jitter;
