@@ -1,5 +1,6 @@
 #include "asked.hpp"
 
+#include "beside.hpp"
 #include "described.hpp"
 #include "files.hpp"
 
@@ -132,6 +133,7 @@ bool is_stage(const Profile& profile) {
 Asked asked_of(const InputFlags& asked_input, const ClusterFlags& flags, const LayoutFlags& layout,
                const AskedOptions& options) {
   InputFlags input = asked_input;
+  check_beside_flags(flags);
   const bool described = is_described(input);
   const std::string framework = launch_framework_of(layout.framework, "--framework");
   if (described) input.model = model_run_by(input.model, framework);
@@ -163,7 +165,9 @@ Asked asked_of(const InputFlags& asked_input, const ClusterFlags& flags, const L
       throw InputError("--memory", "a trace that gives a profile, which is divided", "one that does not", read.refusal);
     question.profile = std::move(read.profile);
     question.iterations = iterations_of(flags);
-    return {std::move(question), std::move(read.check), {}, std::move(read.refusal)};
+    Asked recorded{std::move(question), std::move(read.check), {}, std::move(read.refusal)};
+    put_beside(recorded, asked_input, flags);
+    return recorded;
   }
   question.pipeline = pipeline_of(flags.pipeline);
   question.memory = memory_options_of(framework);
@@ -196,7 +200,9 @@ Asked asked_of(const InputFlags& asked_input, const ClusterFlags& flags, const L
     std::vector<MeasuredStep> steps = measured_steps_of(layout.measured, defaults);
     question = with_measured_steps(std::move(question), std::move(steps));
   }
-  return {std::move(question), std::move(read.check), std::move(read.recorded)};
+  Asked asked{std::move(question), std::move(read.check), std::move(read.recorded)};
+  put_beside(asked, asked_input, flags);
+  return asked;
 }
 
 Prediction recorded_answer(const Asked& asked) {

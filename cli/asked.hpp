@@ -9,18 +9,35 @@
 #include "layout_options.hpp"
 
 #include <stepcast/question/question.hpp>
+#include <stepcast/sharing/second_job.hpp>
 
+#include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace stepcast::cli {
 
+/// The second job of --beside.
+struct SecondAsked {
+  Question question;
+  SelfCheck check;
+  Plan plan;
+  std::size_t level = 0;  ///< that both share
+  Cluster alone{};        ///< of the first job, without the second one
+
+  [[nodiscard]] OtherJob job() const {
+    return {question, [this](const PreparedQuestion& q) { return checked_answer(check, q, plan); }};
+  }
+};
+
 struct Asked {
   Question question;
   SelfCheck check;  ///< a replay of every trace; for a profile or a description the reason why there is none
   std::optional<ReplayTimeline> recorded{};  ///< the traced step, where it was asked for and can be rebuilt
   std::string refusal{};  ///< why nothing but the recorded job is known, so that there is no question; or empty
+  std::shared_ptr<const SecondAsked> second{};  ///< whose share the cluster of the question has; null: there is none
 };
 struct AskedOptions {
   bool layouts = false;              ///< some plan is asked as a layout, which needs the samples of a step

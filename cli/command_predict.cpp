@@ -1,5 +1,6 @@
 // stepcast predict: the step time of one plan or layout, what it is made of, and its timeline.
 #include "asked.hpp"
+#include "beside.hpp"
 #include "command.hpp"
 #include "described.hpp"
 #include "documents.hpp"
@@ -92,22 +93,24 @@ ExitCode predict(const PredictFlags& flags) {
   (void)changes_of(flags.cluster);  // wrong flags are told before a large file is read
   refuse_unused_flags(flags.cluster, std::span(&plan, 1));
   check_outputs(flags.output, flags.timeline, files_of(flags.input, flags.cluster, flags.layout));
-  const Asked asked =
-      asked_of(flags.input, flags.cluster, flags.layout,
-               {.layouts = divided && !flags.input.recorded,
-                .input = {.draws_step = !flags.timeline.empty() && !divided, .recorded_will_do = unnamed}});
+  Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
+                         {.layouts = divided && !flags.input.recorded,
+                          .input = {.draws_step = !flags.timeline.empty() && !divided, .recorded_will_do = unnamed}});
   if (!asked.refusal.empty() && !flags.layout.framework.empty()) refuse_framework("a recorded step");
   if (!asked.refusal.empty()) return predict_recorded(asked, flags);
   if (unnamed && asked.check.traced_plan().empty())
     throw InputError("--plan", "a plan", "nothing, and a trace that no plan stands for", "such as ddp or fsdp");
   if (unnamed) plan = asked.check.plan_in_use();
-  const PreparedQuestion question(asked.question);
-  if (!flags.layout.framework.empty() && !question.divides(plan)) refuse_framework(in_quotes(text_of(plan)));
   // Where no plan stands for the job what runs is its recorded step.
   const bool is_recorded = unnamed && asked.check.recorded && asked.check.traced_plan() == RecordedJob::name;
-  const std::optional<Prediction> recorded = is_recorded ? asked.check.in_use(question) : std::nullopt;
-  const Answer<Prediction> prediction =
-      recorded ? Answer<Prediction>(*recorded) : checked_answer(asked.check, question, plan);
+  const auto answer_to = [&](const PreparedQuestion& q) {
+    const std::optional<Prediction> recorded = is_recorded ? asked.check.in_use(q) : std::nullopt;
+    return recorded ? Answer<Prediction>(*recorded) : checked_answer(asked.check, q, plan);
+  };
+  tell_of_both(asked, answer_to);
+  const PreparedQuestion question(asked.question);
+  if (!flags.layout.framework.empty() && !question.divides(plan)) refuse_framework(in_quotes(text_of(plan)));
+  const Answer<Prediction> prediction = answer_to(question);
   if (!prediction) {
     const std::string name =
         divided || plan.layout ? text_of({plan.strategy, plan.layout.value_or(Layout{})}) : text_of(plan);
@@ -123,7 +126,7 @@ ExitCode predict(const PredictFlags& flags) {
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output)
         .prediction(out, {profile, question.cluster(), asked.check, *prediction,
-                          prediction->of_recorded_step || recorded
+                          prediction->of_recorded_step || prediction->plan.own
                               ? std::nullopt
                               : pacing_cycle_of(profile, question.cluster(), prediction->plan)});
   });
@@ -146,6 +149,7 @@ Action add_predict_flags(CLI::App& app) {
                  "torchtitan, megatron, deepspeed or horovod");
   app.add_option("--devices", flags->layout.devices, "Unequal devices of a placement, and their links: a JSON file");
   add_cluster_flags(app, flags->cluster);
+  add_beside_flags(app, flags->cluster);
   app.add_option("--timeline", flags->timeline,
                  "Also write a trace for ui.perfetto.dev: the plan, and beside it the step as it was traced; "
                  "of --recorded the recorded step of each rank, measured and with the plan's messages");
@@ -159,7 +163,8 @@ const Verb predict_verb = {
     "predict", "Predict the step time of one plan",
     "stepcast predict trace.json.gz --plan 'dear(bucket=25 MiB)' --workers 16 --network 10GbE --timeline out.json\n"
     "  stepcast predict --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device a100-sxm4-80gb \\\n"
-    "      --plan 'layout(tp=8, pp=4)/ddp' --global-batch 512 --workers 64 --per-node 8 --network '800 Gb/s'",
+    "      --plan 'layout(tp=8, pp=4)/ddp' --global-batch 512 --workers 64 --per-node 8 --network '800 Gb/s'\n"
+    "  stepcast predict trace.json.gz --plan ddp --workers 16 --network 25GbE --beside fsdp --beside-model llama3-8b",
     add_predict_flags};
 
 }  // namespace stepcast::cli

@@ -269,6 +269,7 @@ std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& c
   std::vector<std::string> files = input.files;
   for (const std::string& file : {cluster.cluster, cluster.pipeline.file, cluster.overlay, input.device})
     if (!file.empty()) files.push_back(file);
+  if (!cluster.beside_model.empty() && !describes_model(cluster.beside_model)) files.push_back(cluster.beside_model);
   return files;
 }
 

@@ -40,9 +40,10 @@ struct ClusterFlags : ClusterDescription {
   std::string faster_compute;
   bool same_device = false;
   PipelineFlags pipeline;
-  std::string overlay;     ///< a file: who exchanges models with whom, over which links
-  std::string what;        ///< changes of the step before anything is predicted
-  std::string iterations;  ///< of a whole run
+  std::string overlay;                             ///< a file: who exchanges models with whom, over which links
+  std::string what;                                ///< changes of the step before anything is predicted
+  std::string iterations;                          ///< of a whole run
+  std::string beside, beside_model, beside_batch;  ///< a second job on the same network
 };
 void add_cluster_flags(CLI::App&, ClusterFlags&);
 /// --what, of verbs that predict the step after one scenario.

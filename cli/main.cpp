@@ -63,6 +63,9 @@ std::string said_here(std::string_view flag) {
       {"--nvlink", "--inside is the link between the devices of a machine"},
       {"--gpu", "--device names the device"},
       {"--batch-size", "--batch is what a worker has in each step, --global-batch what all have"},
+      {"--beside", "predict, compare and recommend put a second job beside this one"},
+      {"--beside-model", "predict, compare and recommend put a second job beside this one"},
+      {"--beside-batch", "predict, compare and recommend put a second job beside this one"},
       {"--strategy", "--plan names a strategy, with its options and a layout"},
   };
   const std::string_view name = flag.substr(0, flag.find('='));

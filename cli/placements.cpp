@@ -15,19 +15,33 @@ namespace {
 
 void refuse_cluster_flags(const ClusterFlags& flags) {
   const std::string pipeline = flags.pipeline.file, level = flags.level.empty() ? "" : flags.level.front();
-  for (const auto& [flag, value] :
-       {std::pair{"--cluster", &flags.cluster},         std::pair{"--workers", &flags.workers},
-        std::pair{"--network", &flags.network},         std::pair{"--level", &level},
-        std::pair{"--per-node", &flags.per_node},       std::pair{"--inside", &flags.inside},
-        std::pair{"--servers", &flags.servers},         std::pair{"--device-memory", &flags.device_memory},
-        std::pair{"--collective", &flags.collective},   std::pair{"--slow-worker", &flags.slow_worker},
-        std::pair{"--late-worker", &flags.late_worker}, std::pair{"--degraded-link", &flags.degraded_link},
-        std::pair{"--background", &flags.background},   std::pair{"--connection", &flags.connection},
-        std::pair{"--jitter", &flags.jitter},           std::pair{"--loss", &flags.loss},
-        std::pair{"--stalls", &flags.stalls},           std::pair{"--rto", &flags.rto},
-        std::pair{"--overlay", &flags.overlay},         std::pair{"--iterations", &flags.iterations},
-        std::pair{"--switch", &flags.aggregation},      std::pair{"--nccl-algo", &flags.nccl_algo},
-        std::pair{"--nccl-proto", &flags.nccl_proto},   std::pair{"--input", &pipeline}})
+  for (const auto& [flag, value] : {std::pair{"--cluster", &flags.cluster},
+                                    std::pair{"--workers", &flags.workers},
+                                    std::pair{"--network", &flags.network},
+                                    std::pair{"--level", &level},
+                                    std::pair{"--per-node", &flags.per_node},
+                                    std::pair{"--inside", &flags.inside},
+                                    std::pair{"--servers", &flags.servers},
+                                    std::pair{"--device-memory", &flags.device_memory},
+                                    std::pair{"--collective", &flags.collective},
+                                    std::pair{"--slow-worker", &flags.slow_worker},
+                                    std::pair{"--late-worker", &flags.late_worker},
+                                    std::pair{"--degraded-link", &flags.degraded_link},
+                                    std::pair{"--background", &flags.background},
+                                    std::pair{"--connection", &flags.connection},
+                                    std::pair{"--jitter", &flags.jitter},
+                                    std::pair{"--loss", &flags.loss},
+                                    std::pair{"--stalls", &flags.stalls},
+                                    std::pair{"--rto", &flags.rto},
+                                    std::pair{"--overlay", &flags.overlay},
+                                    std::pair{"--iterations", &flags.iterations},
+                                    std::pair{"--switch", &flags.aggregation},
+                                    std::pair{"--nccl-algo", &flags.nccl_algo},
+                                    std::pair{"--nccl-proto", &flags.nccl_proto},
+                                    std::pair{"--input", &pipeline},
+                                    std::pair{"--beside", &flags.beside},
+                                    std::pair{"--beside-model", &flags.beside_model},
+                                    std::pair{"--beside-batch", &flags.beside_batch}})
     if (!value->empty())
       throw InputError(flag, "either equal devices, or --devices", "both", "the file of --devices has the links");
 }

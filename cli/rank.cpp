@@ -2,6 +2,7 @@
 #include "rank.hpp"
 
 #include "asked.hpp"
+#include "beside.hpp"
 #include "described.hpp"
 #include "files.hpp"
 #include "layouts.hpp"
@@ -103,7 +104,12 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster, flags.layout));
   ClusterFlags cluster = flags.cluster;
   if (!counts.empty()) cluster = flags_over_workers(cluster, counts.back());
+  const bool twin = !flags.cluster.beside.empty() && flags.cluster.beside_model.empty();
+  if (!counts.empty() && !flags.cluster.beside.empty())
+    throw InputError("--beside", "one number of workers, which the second job has, too", "--over");
   if (const std::optional<BatchRange> range = batch_range_of(flags.layout)) {
+    if (twin && flags.cluster.beside_batch.empty())
+      throw InputError("--beside-batch", "the batch of the second job, since that of this one is searched", "nothing");
     if (flags.layout.unit_frontier)
       throw InputError("--global-batch", "one batch", in_quotes(flags.layout.global_batch),
                        "--unit-frontier takes one");
@@ -194,6 +200,7 @@ void add_rank_flags(CLI::App& app, RankFlags& flags) {
   add_input_flags(app, flags.input);
   add_recorded_flag(app, flags.input);
   add_cluster_flags(app, flags.cluster);
+  add_beside_flags(app, flags.cluster);
   add_change_flag(app, flags.cluster);
   add_iterations_flag(app, flags.cluster);
   app.add_option("--allow", flags.allow, "Other plans too: lossy,stale,periodic");

@@ -19,8 +19,8 @@ import tempfile
 import run
 
 SCHEMAS = run.ROOT / "profiles" / "schemas"
-# Objects whose keys are data: plans, parts of clusters, units. By schema and path.
-MAPS = re.compile(r"/(inapplicable|unit_counts|units_of|options|changed_by)$")
+# Objects whose keys are data: plans, parts of clusters, levels, units. By schema and path.
+MAPS = re.compile(r"/(inapplicable|unit_counts|units_of|options|changed_by|background)$")
 WRAPPER = """#!/bin/bash
 case " $* " in
   *" --json "*) "{program}" "$@" | tee "$(mktemp "$COLLECTED/XXXXXXXX")"; exit "${{PIPESTATUS[0]}}" ;;

@@ -63,6 +63,7 @@ QUESTIONS = {
         "switch": [*SWITCH, "--plan", "ddp@sa_atp"],
         "stalls": [*JOB, "--plan", "ddp", "--stalls", "1e-6"],
         "nccl": [*NCCL, "--plan", "ddp"],
+        "beside": [*JOB, "--plan", "ddp", "--beside", "wfbp"],
         "placement": [*MODEL, "--devices", DEVICES, "--global-batch", "32", "--plan", "placement(devices=0+1, units=3+3)"],
     },
     "compare": {
@@ -80,8 +81,10 @@ QUESTIONS = {
         "shipped": SHIPPED,
         "alone": ALONE,
         "layouts": [*DESCRIBED, "--plan", "layout(tp=2)/ddp"],
+        "beside": [*JOB, "--plan", "ddp", "--beside", "wfbp"],
     },
     "recommend": {
+        "beside": [*JOB, "--beside", "wfbp"],
         "stalls": [*JOB, "--stalls", "2e-6"],
         "traced": TRACED,
         "ranks": RANKS,
@@ -179,7 +182,8 @@ VALUES = {
     "--plan": ["dear", "layout(tp=4)/ddp"], "--what": ["amp", "faster_device(by=3)", "scale(name=*, by=0.5)"], "--global-batch": ["96"],
     "--measured": ["layout(tp=2)/ddp=400 ms", "ddp=400 ms"],
     "--cluster": ["16x4-a100-100gbe", "16x4-pcie-10gbe"], "--framework": ["megatron"], "--workers": ["16"], "--per-node": ["2"], "--network": ["25GbE"],
-    "--background": ["30%"], "--connection": ["1Gb/s"],
+    "--background": ["30%"], "--beside": ["ddp"], "--beside-model": [OTHER, MODEL[1]], "--beside-batch": ["96"],
+    "--connection": ["1Gb/s"],
     "--level": ["leaf:1; spine:64, oversubscribed=8"], "--inside": ["2GB/s"], "--servers": ["2"], "--device-memory": ["300MB"], "--collective": ["binary_tree"],
     "--nccl-algo": ["Tree"], "--nccl-proto": ["LL"], "--operation": ["broadcast"],
     "--slow-worker": ["1.3"], "--late-worker": ["5 ms"], "--degraded-link": ["0.5"], "--jitter": ["0.05"],

@@ -11,11 +11,23 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace stepcast {
 
-/// A cluster by its name and size, with what other jobs take of its network, level by level, and what its
-/// library takes beyond the forms of its algorithm, where they do.
+/// A second job on the same network, as far as it is known.
+inline nlohmann::ordered_json json_of_second_job(const SecondJob& job) {
+  nlohmann::ordered_json json{{"model", job.model},           {"plan", job.plan},
+                              {"level", job.level},           {"iteration_s", job.step.value()},
+                              {"sends_s", job.sends.value()}, {"share", job.share}};
+  for (const auto& [name, time] : {std::pair{"iteration_beside_s", job.slowed}, std::pair{"without_it_s", job.alone},
+                                   std::pair{"at_most_s", job.at_most}})
+    if (time > Seconds(0)) json[name] = time.value();
+  return json;
+}
+
+/// A cluster by its name and size, with what other jobs take of its network, level by level, with the second job that
+/// is known of them, and what its library takes beyond the forms of its algorithm, where they do.
 inline nlohmann::ordered_json json_of_cluster(const Cluster& c) {
   nlohmann::ordered_json json{
       {"name", c.name}, {"workers", c.workers()}, {"nodes", c.nodes}, {"devices_per_node", c.devices_per_node}};
@@ -23,6 +35,7 @@ inline nlohmann::ordered_json json_of_cluster(const Cluster& c) {
     json["background"][c.levels.empty() ? "network" : c.levels.front().name] = c.transport.background;
   for (const Level& level : c.levels)
     if (level.background > 0) json["background"][level.name] = level.background;
+  if (c.beside) json["beside"] = json_of_second_job(*c.beside);
   if (const std::string library = library_in_words(c); !library.empty()) json["library"] = library;
   return json;
 }

@@ -146,8 +146,9 @@ void write_prediction_json(std::ostream& out, const PredictionReport& report) {
   if (report.cycle)
     json["critical_cycle"] = {
         {"period_s", report.cycle->period.value()}, {"steps", report.cycle->steps}, {"tasks", report.cycle->tasks}};
-  if (const Json cluster = json_of_cluster(report.cluster); cluster.contains("background"))
-    json["background"] = cluster.at("background");
+  const Json cluster = json_of_cluster(report.cluster);
+  for (const char* of_network : {"background", "beside"})
+    if (cluster.contains(of_network)) json[of_network] = cluster.at(of_network);
   if (report.cluster.overlay) json["overlay"] = overlay_json(*report.cluster.overlay, report.profile.gradient_size());
   write(out, json);
 }

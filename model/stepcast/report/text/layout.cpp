@@ -182,6 +182,7 @@ void write_layout_heading(std::ostream& out, const LayoutSubject& subject, const
   if (subject.cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(subject.cluster));
   if (const std::string library = library_in_words(subject.cluster); !library.empty())
     write_labelled(out, "library", library);
+  write_second_job(out, subject.cluster, workload.name);
   write_labelled(out, "batch", fixed(subject.global_batch, 0) + " samples a step on all devices");
   if (subject.correction != nullptr)
     for (const std::string& line : words_of(*subject.correction)) write_labelled(out, "measured", line);

@@ -142,6 +142,24 @@ std::string cluster_text(const Cluster& c) {
   return c.name.empty() ? text : c.name + ": " + text;
 }
 
+void write_second_job(std::ostream& out, const Cluster& cluster, std::string_view model) {
+  if (!cluster.beside) return;
+  const SecondJob& job = *cluster.beside;
+  std::string text = "a second job, " + job.plan + " of " + (job.model == model ? "the same model" : job.model);
+  if (job.share > 0)
+    text += ", fills the " + job.level + " for " + text_of(job.sends) + " of its " + text_of(job.step) +
+            " a step: it takes " + percent(job.share) + " of that while this job sends";
+  else text += ", sends nothing over the " + job.level + ", and takes nothing of it";
+  write_labelled(out, "beside", text);
+  std::string always;
+  if (job.at_most > job.alone) always = "; at most " + text_of(job.at_most) + ", if both always sent at the same time";
+  else if (job.at_most > Seconds(0)) always = ", and as long beside any job that shares the " + job.level;
+  if (job.share > 0 && job.alone > Seconds(0))
+    write_labelled(out, "alone", text_of(job.alone) + " a step without it" + always);
+  if (job.slowed > Seconds(0))
+    write_labelled(out, "its step", text_of(job.slowed) + " beside this job, " + text_of(job.step) + " alone");
+}
+
 std::string inside_text(const Cluster& cluster) {
   const std::string text = text_of(cluster.inside.bandwidth) + " a device, latency " + text_of(cluster.inside.latency);
   if (is_unsaid(cluster, unsaid_inside)) return text + "; assumed (PCIe 4.0 x16), --inside says otherwise";
@@ -267,6 +285,7 @@ void write_heading(std::ostream& out, const Profile& profile, const Cluster& clu
   write_labelled(out, "cluster", cluster_text(cluster));
   if (cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(cluster));
   if (const std::string library = library_in_words(cluster); !library.empty()) write_labelled(out, "library", library);
+  write_second_job(out, cluster, profile.model);
   if (cluster.overlay) write_overlay(out, *cluster.overlay, profile.gradient_size());
   write_assumed(out, profile.assumed, "'stepcast profile' says all");
   write_caution(out, check);

@@ -21,6 +21,8 @@ namespace stepcast {
 [[nodiscard]] std::string cluster_text(const Cluster&);
 /// ", rail of 32 machines, spine of 16 rails oversubscribed 2 : 1"; empty without levels.
 [[nodiscard]] std::string levels_text(const Cluster&);
+/// Lines on a second job on the same network as that of `model`; nothing where none is known.
+void write_second_job(std::ostream&, const Cluster&, std::string_view model);
 /// The links inside a machine, and where they come from.
 [[nodiscard]] std::string inside_text(const Cluster&);
 /// How well the trace is reproduced, as half a sentence.
