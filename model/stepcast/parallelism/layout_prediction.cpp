@@ -163,8 +163,8 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
   if (p.plan.layout.zero >= 2 && e.pipeline->devices[shown].parts.idle > Seconds(0) && !state.workload.sharded)
     p.assumed.emplace_back(
-        "the host sets the pace and issues FSDP's part of the work as well, 1 to 4 ms a block as PyTorch's takes on "
-        "another host");
+        "the host sets the pace and issues FSDP's part of the work as well, about 2 ms a block as PyTorch's "
+        "takes on another host");
   if (!fused.empty())
     p.warnings.push_back("attention is not fused, and its scores grow with the square of " +
                          std::to_string(state.workload.shape->sequence) +
