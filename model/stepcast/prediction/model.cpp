@@ -76,7 +76,7 @@ Model::Scratch::~Scratch() = default;
 
 Model::Model(Profile profile, Cluster cluster)
     : Model(std::make_shared<const Prepared>(
-          std::make_shared<const PreparedProfile>(checked(std::move(profile), "profile")),
+          std::make_shared<const PreparedProfile>(updating_all(checked(std::move(profile), "profile"))),
           checked(std::move(cluster), "cluster"))) {}
 Model::Model(std::shared_ptr<const Prepared> prepared) : prepared_(std::move(prepared)) {}
 

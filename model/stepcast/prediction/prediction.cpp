@@ -164,7 +164,8 @@ std::string unmeasured_text(std::string_view device) {
          whole_percent(sides.above) + " more than predicted; one of yours corrects it: --measured 'PLAN=STEP'";
 }
 
-Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
+Answer<Prediction> predicted(const Profile& traced, const Cluster& cluster, const PlanSpec& asked) {
+  const Profile profile = updating_all(traced);
   return predicted_among_all(profile, cluster, {with_automatic_options_tuned(profile, cluster, asked)});
 }
 
@@ -176,7 +177,8 @@ Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, con
 
 Answer<DetailedTimeline> detailed_timeline(const Profile& traced, const Cluster& cluster, const PlanSpec& asked,
                                            std::uint32_t iterations) {
-  return detailed_timeline_of(traced, cluster, {with_automatic_options_tuned(traced, cluster, asked)}, iterations);
+  const Profile profile = updating_all(traced);
+  return detailed_timeline_of(profile, cluster, {with_automatic_options_tuned(profile, cluster, asked)}, iterations);
 }
 
 Answer<DetailedTimeline> detailed_timeline(const Profile& traced, const Cluster& cluster, const CommPlan& plan,

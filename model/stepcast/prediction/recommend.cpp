@@ -470,7 +470,8 @@ Ranking ranked_alone(const Prediction& job, std::string reason, const Cluster& c
   return ranking;
 }
 
-Ranking recommended(const Profile& profile, const Cluster& cluster, const RecommendOptions& options) {
+Ranking recommended(const Profile& traced, const Cluster& cluster, const RecommendOptions& options) {
+  const Profile profile = updating_all(traced);
   if (!options.only_baseline.empty() && options.baseline)
     return ranked_alone(*options.baseline, options.only_baseline, cluster, options.iterations);
   Ranking ranking;

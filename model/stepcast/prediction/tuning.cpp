@@ -118,7 +118,7 @@ std::optional<AsGoodOptions> as_good_options(const std::function<Seconds(const P
 }
 
 PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& spec, Search search) {
-  const PreparedJob job(std::make_shared<const PreparedProfile>(profile), cluster);
+  const PreparedJob job(std::make_shared<const PreparedProfile>(updating_all(profile)), cluster);
   HotLoop loop;
   const auto time_of = [&](const PlanSpec& plan) {
     const Answer<Seconds> time = loop.iteration(job, plan);
