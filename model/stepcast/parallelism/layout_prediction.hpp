@@ -37,6 +37,9 @@ struct LayoutBreakdown {
   Seconds compute, recomputation, tensor, context, expert, pipeline, bubble, gradients, copies, update, input, other;
   /// `copies` in words: autocast casts, fully_shard also copies in and out of what it gathers and scatters.
   static constexpr std::string_view copies_in_words = "casts and copies of weights and gradients";
+  /// What a device does and what it waits for messages: with `bubble` and `input` they sum to the step.
+  [[nodiscard]] Seconds computing() const { return compute + recomputation + copies + update + other; }
+  [[nodiscard]] Seconds exposed() const { return tensor + context + expert + pipeline + gradients; }
 };
 
 struct StageSummary {

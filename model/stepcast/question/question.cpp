@@ -151,8 +151,8 @@ Prediction prediction_of(LayoutPrediction divided) {
   out.iteration = divided.iteration;
   out.interval_low = divided.interval_low;
   out.interval_high = divided.interval_high;
-  out.breakdown.compute = b.compute + b.recomputation + b.copies + b.update + b.other;
-  out.breakdown.exposed_communication = b.tensor + b.context + b.expert + b.pipeline + b.gradients;
+  out.breakdown.compute = b.computing();
+  out.breakdown.exposed_communication = b.exposed();
   out.breakdown.bubble = b.bubble;
   out.breakdown.input_stall = b.input;
   out.throughput_samples_per_s = divided.throughput_samples_per_s;

@@ -1,4 +1,5 @@
 // Layouts of a traced job whose host sets the pace: what is sent runs while the device waits.
+#include "helpers/even_profile.hpp"
 #include "helpers/random_input.hpp"
 
 #include <stepcast/parallelism/layout_prediction.hpp>
@@ -17,17 +18,7 @@ namespace {
 /// Four layers that the host issues in `host` each way and the device runs in `device`, for 8 samples; 4 MB of
 /// gradients each. A step of both with the update: 8 host + 4 ms.
 Profile traced(Seconds host, Seconds device) {
-  Profile p;
-  p.model = "traced";
-  p.device = "device";
-  p.batch_samples = 8;
-  for (std::uint32_t l = 0; l < 4; ++l) {
-    Layer layer{"layer" + std::to_string(l), {}, {}};
-    layer.forward = layer.backward = {host, device};
-    p.layers.push_back(layer);
-    p.backward_order.push_back(3 - l);
-    p.tensors.push_back({"t" + std::to_string(3 - l), {1000, 1000}, DataType::f32, Bytes(4e6), 3 - l});
-  }
+  Profile p = test::even_profile({host, device}, 1000);
   p.optimizer = {milliseconds(4), milliseconds(1)};
   return p;
 }
@@ -68,12 +59,9 @@ TEST_CASE("a host that sets the pace hides what the device sends while it waits"
 }
 
 TEST_CASE("under FSDP a host that sets the pace issues its part of it, and updates as many tensors") {
-  // Units of one tensor each, around which no block is repeated: 4 x (0.54 + 0.66) ms, and one root of four tensors
-  // where they are no blocks.
+  // Four equal blocks of one tensor each.
   const LayoutPrediction sharded = predict(traced(milliseconds(10), milliseconds(1)), "layout(zero=3)/ddp");
-  const double hooks = milliseconds_of(sharded.iteration) - 84;
-  const bool one_root = hooks < 3;
-  CHECK(hooks == doctest::Approx(one_root ? 0.5 + 4 * 0.04 + 0.6 + 4 * 0.06 : 4 * 1.2));
+  CHECK(milliseconds_of(sharded.iteration) == doctest::Approx(84 + 4 * (0.5 + 0.04 + 0.6 + 0.06)));
   CHECK(sharded.breakdown.gradients == Seconds(0));
   CHECK(std::any_of(sharded.assumed.begin(), sharded.assumed.end(),
                     [](const std::string& a) { return a.find("the host sets the pace") == 0; }));

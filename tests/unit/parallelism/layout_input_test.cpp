@@ -1,4 +1,5 @@
 // Input pipelines under layouts: a machine loads for the replicas that it feeds.
+#include "helpers/even_profile.hpp"
 #include "helpers/random_input.hpp"
 
 #include <stepcast/parallelism/layout_prediction.hpp>
@@ -16,17 +17,7 @@ namespace {
 
 /// Four layers of 10 ms each way for 8 samples, on a device; what is sent is small.
 Profile traced() {
-  Profile p;
-  p.model = "traced";
-  p.device = "device";
-  p.batch_samples = 8;
-  for (std::uint32_t l = 0; l < 4; ++l) {
-    Layer layer{"layer" + std::to_string(l), {}, {}};
-    layer.forward.device = layer.backward.device = milliseconds(10);
-    p.layers.push_back(layer);
-    p.backward_order.push_back(3 - l);
-    p.tensors.push_back({"t" + std::to_string(3 - l), {100, 100}, DataType::f32, Bytes(4e4), 3 - l});
-  }
+  Profile p = test::even_profile({Seconds(0), milliseconds(10)}, 100);
   p.step_times = {milliseconds(80), milliseconds(80)};
   return p;
 }

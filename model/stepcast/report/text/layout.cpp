@@ -284,13 +284,10 @@ struct ComparedTime {
   bool always = true;  ///< else where some plan has it
   Seconds (*of)(const LayoutBreakdown&);
 };
-constexpr ComparedTime compared_times[] = {
-    {"compute", true,
-     [](const LayoutBreakdown& b) { return b.compute + b.recomputation + b.copies + b.update + b.other; }},
-    {"exposed", true,
-     [](const LayoutBreakdown& b) { return b.tensor + b.context + b.expert + b.pipeline + b.gradients; }},
-    {"bubble", false, [](const LayoutBreakdown& b) { return b.bubble; }},
-    {"input", false, [](const LayoutBreakdown& b) { return b.input; }}};
+constexpr ComparedTime compared_times[] = {{"compute", true, [](const LayoutBreakdown& b) { return b.computing(); }},
+                                           {"exposed", true, [](const LayoutBreakdown& b) { return b.exposed(); }},
+                                           {"bubble", false, [](const LayoutBreakdown& b) { return b.bubble; }},
+                                           {"input", false, [](const LayoutBreakdown& b) { return b.input; }}};
 
 }  // namespace
 
