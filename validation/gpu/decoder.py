@@ -2,14 +2,20 @@
 
 One step is a forward pass, a cross entropy in 4-byte numbers, a backward pass and a fused AdamW. `fsdp` shards a model
 over the one device there is (fully_shard, bf16 parameters gathered, gradients reduced in 4-byte numbers): what a device
-of a sharded job does beside its messages. `autocast` keeps 4-byte parameters and casts them in every product.
+of a sharded job does beside its messages. `autocast` keeps 4-byte parameters and casts them in every product. With tp > 1
+products are cut as torchtitan cuts Llama's, with tokens divided between them.
 """
 import contextlib
 
+import absent
 import torch
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn import functional
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel,
+                                               loss_parallel, parallelize_module)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 SEED = 1234
@@ -172,6 +178,9 @@ class Job:
         self.device = torch.device(device)
         with self.device:
             model = Decoder(c.shape)
+        mesh = init_device_mesh(self.device.type, (c.dp, c.tp), mesh_dim_names=("dp", "tp"))
+        if c.tp > 1:
+            divided(model, mesh["tp"])
         if device == "cuda":
             for block in model.blocks:
                 block.attention.kernel = KERNELS[c.attention]
@@ -182,35 +191,66 @@ class Job:
         if c.compiled:
             for block in model.blocks:
                 block.compile(dynamic=False)
-            self.loss = torch.compile(loss_of, dynamic=False)
+            self.loss = torch.compile(loss_of, dynamic=False) if c.tp == 1 else loss_of
         if c.form == "fsdp":
-            sharded(model)
+            sharded(model, mesh)
         self.model = model.train()
+        if c.form == "ddp":
+            self.model = nn.parallel.DistributedDataParallel(model)
+            self.model.register_comm_hook(None, absent.summed)
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=device == "cuda")
         self.tokens = torch.randint(0, c.shape["vocab"], (c.batch, c.shape["seq"]), device=self.device)
         self.labels = self.tokens.roll(-1, 1)
 
     def scope(self):
-        half = self.configuration.form == "autocast" and self.device.type == "cuda"
+        half = self.configuration.form in ("autocast", "ddp") and self.device.type == "cuda"
         return torch.autocast("cuda", dtype=torch.bfloat16) if half else contextlib.nullcontext()
+
+    def losses(self):
+        return loss_parallel() if self.configuration.tp > 1 else contextlib.nullcontext()
 
     def step(self, mark=lambda: None):
         mark()
         with self.scope():
             logits = self.model(self.tokens)
-        loss = self.loss(logits, self.labels)
-        del logits
-        mark()
-        loss.backward()
+        with self.losses():
+            loss = self.loss(logits, self.labels)
+            del logits
+            mark()
+            loss.backward()
         mark()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         mark()
+        return loss.detach()
 
 
-def sharded(model):
+def sharded(model, mesh):
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
     for block in model.blocks:
-        fully_shard(block, mp_policy=policy)
-    fully_shard(model, mp_policy=policy)
+        fully_shard(block, mesh=mesh["dp"], mp_policy=policy)
+    fully_shard(model, mesh=mesh["dp"], mp_policy=policy)
+
+
+def divided(model, mesh):
+    """Products of every block cut by columns, then by rows; norms and the residual stream by tokens; the loss by words."""
+    tokens, whole = Shard(1), Replicate()
+    parallelize_module(model, mesh, {
+        "words": RowwiseParallel(input_layouts=whole, output_layouts=tokens),
+        "norm": SequenceParallel(),
+        "head": ColwiseParallel(input_layouts=tokens, output_layouts=Shard(-1), use_local_output=False)})
+    for block in model.blocks:
+        block = getattr(block, "_checkpoint_wrapped_module", block)
+        parallelize_module(block, mesh, {
+            "norm1": SequenceParallel(), "norm2": SequenceParallel(),
+            "attention": PrepareModuleInput(input_layouts=(tokens, None), desired_input_layouts=(whole, None)),
+            "attention.q": ColwiseParallel(), "attention.k": ColwiseParallel(), "attention.v": ColwiseParallel(),
+            "attention.project": RowwiseParallel(output_layouts=tokens),
+            "feed": PrepareModuleInput(input_layouts=(tokens,), desired_input_layouts=(whole,)),
+            "feed.gate": ColwiseParallel(), "feed.up": ColwiseParallel(),
+            "feed.down": RowwiseParallel(output_layouts=tokens)})
+    with torch.no_grad():  # parts come from a first rank, which a group of absent ones does not ask
+        for parameter in model.parameters():
+            part = parameter.to_local()
+            part.normal_(0, 0.02) if part.dim() > 1 else part.fill_(1)

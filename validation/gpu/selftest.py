@@ -32,18 +32,30 @@ class Layouts(unittest.TestCase):
         names = [r.name for r in layout_matrix.layouts()]
         self.assertEqual(len(set(names)), len(names))
 
+    def runs_of(self, card):
+        path = pathlib.Path(__file__).parent / card / "layouts.json"
+        return {r["name"]: r for r in json.loads(path.read_text())["runs"]}
+
     def test_cases_are_runs_that_were_recorded(self):
-        runs = {r["name"]: r for r in json.loads((pathlib.Path(__file__).parent / "h100" / "layouts.json").read_text())["runs"]}
         known = {r.name: r for r in layout_matrix.layouts()}
-        cases = json.loads((self.CASES / "h100.json").read_text())["cases"]
-        self.assertGreater(len(cases), 30)
-        for case in cases:
-            run, layout = runs[case["id"]], known[case["id"]]
-            self.assertAlmostEqual(case["measured_s"], run["step_s"], delta=1e-5 * run["step_s"])
-            self.assertEqual((case["inputs"]["model"], case["inputs"]["plan"]), (layout.description, layout.plan))
-        of_memory = [c for c in json.loads((self.CASES / "memory.json").read_text())["cases"] if c["id"].startswith("h100/")]
-        self.assertEqual({c["id"][5:]: c["measured_bytes"] for c in of_memory},
-                         {c["id"]: runs[c["id"]]["allocated_bytes"] for c in cases})
+        for card, least in (("h100", 40), ("h200", 50)):
+            runs = self.runs_of(card)
+            cases = json.loads((self.CASES / f"{card}.json").read_text())["cases"]
+            self.assertGreaterEqual(len(cases), least)
+            for case in cases:
+                run, layout, inputs = runs[case["id"]], known[case["id"]], case["inputs"]
+                self.assertNotIn("note", run)
+                self.assertAlmostEqual(case["measured_s"], run["step_s"], delta=1e-4 * run["step_s"])
+                self.assertEqual((inputs["model"], inputs["plan"], inputs["workers"], inputs["global_batch"]),
+                                 (layout.description, layout.plan, layout.devices, layout.batch * layout.dp))
+
+    def test_cases_of_memory_are_runs_that_were_recorded(self):
+        cases = json.loads((self.CASES / "memory.json").read_text())["cases"]
+        for card, counts in (("h100", lambda run: True), ("h200", lambda run: "dp" in run)):
+            of_card = {c["id"][5:]: c["measured_bytes"] for c in cases if c["id"].startswith(card + "/")}
+            runs = {name: run["allocated_bytes"] for name, run in self.runs_of(card).items() if counts(run)}
+            self.assertEqual(of_card, {name: runs[name] for name in runs if card == "h200" or name in of_card})
+            self.assertGreater(len(of_card), 15)
 
 
 class Matrix(unittest.TestCase):
