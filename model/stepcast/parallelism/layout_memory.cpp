@@ -27,6 +27,56 @@ struct Buffers {
 /// PyTorch's fully_shard: whole weights in four bytes, divided, and units of them gathered in two.
 bool fully_shards(const Workload& w, const Layout& l) { return has_copies(w) && l.zero >= 2; }
 
+/// What is there at one time of a backward pass beside weights and optimizer.
+struct Moment {
+  Bytes gradients, activations, buffers;
+  [[nodiscard]] Bytes sum() const { return gradients + activations + buffers; }
+};
+
+/// The fullest moment of a backward pass under fully_shard (PyTorch 2.11, _fsdp_param_group.py and _fsdp_collectives.py).
+/// A block's weights are gathered before its backward pass, and the next block's beside it; its gradients are there in
+/// the weights' type until all of them are copied into one buffer of four-byte numbers, which is held until the backward
+/// pass of the next block ends. The root's weights stay gathered from the forward pass on, and its gradients are reduced
+/// last. Gradients appear as the pass goes, unless a micro-batch before it left them.
+Moment fullest_moment(const Workload& w, const Layout& l, const StageMemoryInput& in, Bytes gradients) {
+  const ShardedUnits& u = in.sharded;
+  const double part = in.parameters > 0 ? gradients.value() / in.parameters : 0;  // bytes that stay of an element
+  const auto before = [&](double elements) { return in.one_pass ? Bytes(part * elements) : gradients; };
+  const double blocks = in.parameters - u.root;
+  const auto gathered = [&](double elements) { return Bytes(l.zero == 3 ? elements * w.bytes_of_weight : 0); };
+  const auto whole = [&](double elements) { return Bytes(elements * w.bytes_of_weight); };     // gradients of a unit
+  const auto reduced = [&](double elements) { return Bytes(elements * w.bytes_of_gradient); };  // the same, to be sent
+  const double ahead = static_cast<double>(l.units_in_flight) - 1;
+  const Bytes kept = in.kept_per_micro_batch * in.micro_batches_kept, of_blocks = kept - u.end_kept;
+  const Bytes root = gathered(u.root) + whole(u.end), own = gathered(u.block);
+  const Bytes flight = own * (1 + ahead) + root, sent = reduced(u.block);
+  const bool several = u.blocks > 1;
+  const Moment moments[] = {
+      {before(0), kept + u.end_working, own * ahead + root},                           // at the head
+      {before(0), of_blocks + u.block_working, flight},                                // in the last block
+      {before(0), of_blocks + (several ? u.block_working - u.block_kept : Bytes(0)),   // in the one before it,
+       flight + (several ? sent : Bytes(0))},                                          // as it begins
+      {before(0), of_blocks - u.block_kept * (several ? 2 : 1), flight + sent + whole(u.block)},  // as it ends
+      {before(blocks - u.block), u.block_kept + u.block_working, own + root + (several ? sent : Bytes(0))},
+      {before(blocks - u.block), {}, own + root + sent + whole(u.block)},                  // in the first block
+      {before(in.parameters), {}, whole(u.root) + reduced(u.root)}};                   // at the end
+  return *std::ranges::max_element(moments, {}, &Moment::sum);
+}
+
+/// Gradients that are not there yet at the fullest moment leave their place to what is.
+MemoryUse fully_sharded(const Workload& w, const Layout& l, const StageMemoryInput& in, const Held& held,
+                        const MemoryOptions& options) {
+  const HeldParameters parameters{held.at(l.zero >= 3), held.divided, held.divided};
+  BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
+  if (l.zero == 3) bytes = with_whole_weights(bytes);
+  const Bytes gradients(held.divided * bytes.gradient);
+  Moment m = fullest_moment(w, l, in, gradients);
+  const Bytes beside = m.activations + m.buffers - (gradients - m.gradients);
+  m.buffers = std::min(m.buffers, beside);
+  const Bytes received = l.pipeline > 1 ? 4 * in.boundary : Bytes(0);
+  return memory_use(parameters, bytes, beside - m.buffers, m.buffers + received, options);
+}
+
 void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput& in) {
   if (l.data * l.context > 1 || fully_shards(w, l)) {
     // ZeRO gathers updated parameters in buckets, too.
@@ -52,7 +102,23 @@ bool under_autocast(const Workload& w, const Layout& l) {
 
 }  // namespace
 
+ShardedUnits& ShardedUnits::operator+=(const ShardedUnits& o) {
+  blocks += o.blocks;
+  block = std::max(block, o.block);
+  root += o.root;
+  end = std::max(end, o.end);
+  block_kept = std::max(block_kept, o.block_kept);
+  block_working = std::max(block_working, o.block_working);
+  end_kept += o.end_kept;
+  end_working = std::max(end_working, o.end_working);
+  return *this;
+}
+
 MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, const MemoryOptions& options) {
+  if (parts.size() == 1 && fully_shards(w, parts.front().layout)) {
+    const auto& [l, in] = parts.front();
+    return fully_sharded(w, l, in, held_of(l, in), options);
+  }
   HeldParameters parameters;
   Buffers buffers;
   Bytes kept, working;

@@ -20,6 +20,17 @@
 namespace [[gnu::visibility("default")]] stepcast {
 
 /// What a stage holds, summed over its units.
+/// Units of a stage as PyTorch's fully_shard groups them: every block by itself, and what is at the model's ends (the
+/// embedding, the last norm and the head) in the root's group. Elements of parameters before ZeRO, bytes of one
+/// micro-batch. Where nothing is known of units all is zero.
+struct ShardedUnits {
+  std::int64_t blocks = 0;
+  double block = 0, root = 0;        ///< of the largest block; of the root's group
+  double end = 0;                    ///< of the largest unit in the root's group, with what it shares
+  Bytes block_kept, block_working;   ///< of a block: what it keeps, and its largest transient beyond that
+  Bytes end_kept, end_working;       ///< of the root's
+  ShardedUnits& operator+=(const ShardedUnits&);
+};
 struct StageMemoryInput {
   double parameters = 0, expert_parameters = 0;  ///< elements on this device before ZeRO
   Bytes kept_per_micro_batch;     ///< activations of all its units (all chunks), under the layout's recomputation
@@ -28,6 +39,7 @@ struct StageMemoryInput {
   Bytes working;                  ///< largest transient of one unit, beyond what it keeps
   double largest_unit = 0;        ///< elements of its largest unit, for gathers
   Bytes boundary;                 ///< what is handed on for one micro-batch
+  ShardedUnits sharded;
 };
 /// Where a device holds several copies of the model (bidirectional schedules), its sums are over all of them.
 [[nodiscard]] MemoryUse memory_of(const Workload&, const Layout& resolved, const StageMemoryInput&,

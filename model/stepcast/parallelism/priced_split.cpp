@@ -89,6 +89,8 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   p.weight_gradient = unit.weight_gradient * slowness;
   p.attention = unit.attention * slowness;
   p.operators = unit.operators * slowness;
+  p.unread = unit.unread * slowness;
+  p.unread_tensor = prices.sum(unit.unread_tensor, rank_axis(l, Dimension::tensor));
   p.forward_idle = unit.forward_idle * slowness;
   p.backward_idle = unit.backward_idle * slowness;
   for (std::size_t m = 0; m < recomputed_module_count; ++m) p.module_times[m] = unit.modules[m] * slowness;
@@ -128,6 +130,7 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   p.tied_parameters = unit.tied_parameters;
   p.kept = unit.kept;
   p.working = unit.working;
+  p.doubled_gradient = unit.doubled_gradient;
   p.boundary = unit.boundary;
   p.send = stage_send(cluster, l, unit.boundary, prices).sum();
   return p;
@@ -141,7 +144,7 @@ PricedUnit on_device(PricedUnit u) {
   };
   const double forward = works(u.forward, u.forward_idle);
   const double backward = works(u.input_gradient + u.weight_gradient, u.backward_idle);
-  for (Seconds* part : {&u.forward, &u.attention, &u.operators, &u.modules}) *part = *part * forward;
+  for (Seconds* part : {&u.forward, &u.attention, &u.operators, &u.unread, &u.modules}) *part = *part * forward;
   for (Seconds* part : {&u.input_gradient, &u.weight_gradient}) *part = *part * backward;
   u.forward_idle = u.backward_idle = Seconds(0);
   return u;

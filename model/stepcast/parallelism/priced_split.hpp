@@ -54,6 +54,7 @@ struct PricedUnit {
   std::array<Seconds, recomputed_module_count> module_times{};  ///< parts of `forward`
   Seconds modules;                                              ///< their sum over those that the layout does again
   Seconds gathered_again;               ///< what recomputation by operators sends over the tensor group
+  Seconds unread, unread_tensor;        ///< of `forward` and its exchanges, what full recomputation leaves out
   Seconds forward_ring, backward_ring;  ///< sends of the context group, of which `context` are the exposed parts
   UnitExchanges forward_exchanges, backward_exchanges;
   /// By ZeRO stage: what PyTorch copies and casts of its weights before a pass, and of their gradients behind it.
@@ -62,7 +63,7 @@ struct PricedUnit {
   std::array<Bytes, recomputation_count> kept{};
   std::array<Bytes, recomputed_module_count> of_module{};  ///< of what is kept, what these modules gave
   bool checkpointed = true;
-  Bytes working, boundary;
+  Bytes working, doubled_gradient, boundary;
   /// Of units that choose for themselves: gathers before the forward and behind the backward pass where the unit before
   /// is divided otherwise.
   Seconds change_forward, change_backward;

@@ -36,7 +36,11 @@ struct Again {
   Seconds ring;
 };
 Again again(const PricedUnit& u, Recomputation r) {
-  if (r == Recomputation::full && u.checkpointed) return {u.forward, u.forward_exchanges, u.forward_ring};
+  if (r == Recomputation::full && u.checkpointed) {
+    Again all{u.forward - u.unread, u.forward_exchanges, u.forward_ring};
+    all.exchanges.tensor -= u.unread_tensor;
+    return all;
+  }
   if (r == Recomputation::modules) return {u.modules, {}, {}};
   if (r == Recomputation::operators) return {u.operators, {u.gathered_again, {}, {}}, {}};
   // Attention that is done again needs the keys and values of the other devices again.
@@ -156,7 +160,23 @@ std::string_view where_modules_are(RecomputedModule m) {
 
 /// What the recomputation leaves to a unit at work beyond what it keeps.
 Bytes transient(const PricedUnit& u, Recomputation r) {
-  return std::max(Bytes(0), u.working - u.kept[static_cast<std::size_t>(r)]);
+  return std::max(Bytes(0), u.working + u.doubled_gradient - u.kept[static_cast<std::size_t>(r)]);
+}
+
+/// The same unit as fully_shard sees it, a group of its own or a part of the root's.
+void add(ShardedUnits& units, const PricedUnit& u, Recomputation r) {
+  const Bytes kept = u.kept[static_cast<std::size_t>(r)], working = std::max(Bytes(0), u.working - kept);
+  if (u.checkpointed) {
+    ++units.blocks;
+    units.block = std::max(units.block, u.parameters);
+    units.block_kept = std::max(units.block_kept, kept);
+    units.block_working = std::max(units.block_working, working);
+  } else {
+    units.root += u.parameters;
+    units.end = std::max(units.end, u.parameters + u.tied_parameters);
+    units.end_kept += kept;
+    units.end_working = std::max(units.end_working, working);
+  }
 }
 
 /// Blocks that are done again together: the input of the first is kept, and in the backward pass the activations of all
@@ -174,6 +194,7 @@ class TogetherAgain {
     activations_ += u.kept[static_cast<std::size_t>(Recomputation::none)];
     largest_ = std::max(largest_, transient(u, Recomputation::none));
     stage.working = std::max(stage.working, activations_ + largest_ - first_input_);
+    stage.sharded.block_working = std::max(stage.sharded.block_working, activations_ + largest_ - first_input_);
   }
 
  private:
@@ -209,6 +230,7 @@ void add(VirtualStage& stage, ChunkTimes& times, const PricedUnit& u, Recomputat
   stage.largest_unit = std::max(stage.largest_unit, u.parameters);
   stage.kept += u.kept[static_cast<std::size_t>(r)];
   stage.working = std::max(stage.working, transient(u, r));
+  add(stage.sharded, u, r);
   stage.boundary = u.boundary;
 }
 
@@ -218,6 +240,7 @@ void add(StageMemoryInput& device, const VirtualStage& stage) {
   device.kept_per_micro_batch += stage.kept;
   device.working = std::max(device.working, stage.working);
   device.largest_unit = std::max(device.largest_unit, stage.largest_unit);
+  device.sharded += stage.sharded;
   device.boundary = std::max(device.boundary, stage.boundary);
 }
 

@@ -28,6 +28,7 @@ struct VirtualStage {
   PassParts parts;
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
   Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
+  ShardedUnits sharded;
 };
 /// Adds a unit to what a stage holds and takes.
 void add(VirtualStage&, ChunkTimes&, const PricedUnit&, Recomputation, int zero);

@@ -89,6 +89,15 @@ class SegmentWriter {
   GroupPrices& prices_;
 };
 
+/// What full recomputation does again sends less over the tensor group.
+UnitCost without_unread(UnitCost c) {
+  for (const TensorTransfer& unread : c.unread_tensor)
+    for (TensorTransfer& t : c.forward_tensor)
+      if (t.operation == unread.operation && t.size == unread.size) t.count -= unread.count;
+  std::erase_if(c.forward_tensor, [](const TensorTransfer& t) { return !(t.count > 0); });
+  return c;
+}
+
 }  // namespace
 
 UnitSegments unit_segments(const UnitCost& cost, const PricedUnit& u, const Layout& l, double slowness, Recomputation r,
@@ -98,12 +107,13 @@ UnitSegments unit_segments(const UnitCost& cost, const PricedUnit& u, const Layo
   const auto all = [](MessageRole, Operation) { return true; };
   const auto zero = static_cast<std::size_t>(l.zero);
   writer.add_pass(out.forward, false, u.forward + u.copies_forward[zero], {}, all, {});
-  const Seconds compute_again = r == Recomputation::full        ? (u.checkpointed ? u.forward : Seconds(0))
+  const Seconds compute_again = r == Recomputation::full        ? (u.checkpointed ? u.forward - u.unread : Seconds(0))
                                 : r == Recomputation::operators ? u.operators
                                 : r == Recomputation::modules   ? u.modules
                                 : r == Recomputation::selective ? u.attention
                                                                 : Seconds(0);
-  writer.add_pass(out.backward, false, compute_again, "again",
+  const UnitCost repeated = r == Recomputation::full ? without_unread(cost) : cost;
+  SegmentWriter(repeated, u, l, slowness, prices).add_pass(out.backward, false, compute_again, "again",
                   [&](MessageRole role, Operation operation) { return is_sent_again(r, u, role, operation); }, {});
   const Seconds gradients =
       u.copies_backward[zero] + u.input_gradient + (delays_weight_gradients ? Seconds(0) : u.weight_gradient);

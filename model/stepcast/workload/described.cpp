@@ -41,6 +41,7 @@ class DividedUnit {
     c.checkpointed = shape_.units.size() < 3 || !is_end_;
     c.attention = std::min(times.attention.elapsed(device_), c.forward);
     c.operators = c.checkpointed ? std::min(times.operators.elapsed(device_), c.forward) : Seconds(0);
+    c.unread = c.checkpointed ? c.forward - times.forward.without(times.unread).elapsed(device_) : Seconds(0);
     c.attention_backward = std::min(times.attention_backward.elapsed(device_), c.input_gradient);
     add_parameters(c);
     add_activations(c);
@@ -158,6 +159,7 @@ class DividedUnit {
       }
     };
     add(times.forward, c.forward_tensor, true);
+    add(times.unread, c.unread_tensor, true);
     add(times.operators, c.forward_tensor, false);  // what was scattered is kept
     add(times.input_gradient, c.backward_tensor, true);
   }
@@ -193,7 +195,7 @@ class DividedUnit {
     const double samples = split_.micro_batch / double(split_.context);
     const double divided = samples / tensor(), sequence = samples * repeated_share();
     const KeptActivations& k = unit_.kept;
-    const Bytes repeated = k.sequence * sequence;
+    const Bytes repeated = k.sequence * sequence + k.gathered * (samples - sequence) * (one_dimensional() ? 1 : 0);
     c.kept[std::size_t(Recomputation::none)] = k.divided * divided + repeated;
     c.kept[std::size_t(Recomputation::selective)] = (k.divided - k.attention) * divided + repeated;
     c.kept[std::size_t(Recomputation::full)] =
@@ -205,7 +207,7 @@ class DividedUnit {
     for (std::size_t m = 0; m < recomputed_module_count; ++m)
       c.of_module[m] = k.of_module[m].divided * divided + k.of_module[m].sequence * sequence;
     c.working = c.kept[std::size_t(Recomputation::none)] + unit_.transient * divided + k.input * sequence;
-    c.working += doubled_gradient(shape_, unit_, [&](Division division) { return share(division); });
+    c.doubled_gradient = doubled_gradient(shape_, unit_, [&](Division division) { return share(division); });
     c.boundary = unit_.boundary * sequence;
   }
 
@@ -284,6 +286,7 @@ class DividedUnit {
         c.input_sums.push_back({{of_inputs, split_.grid.devices, input, 1}, weight_gradient(o)});
     const bool head = sums > entries && entries > 0;  // its sums are of losses, which nothing divides
     if (!split_.sequence_parallel || head) add(c.forward_tensor, Operation::all_reduce, output, sums);
+    add(c.unread_tensor, of_inputs, output, unread_sums());
     if (!split_.sequence_parallel) {
       add(c.backward_tensor, Operation::all_reduce, input, entries);
       return;
@@ -294,6 +297,12 @@ class DividedUnit {
     add(c.backward_tensor, Operation::reduce_scatter, input, entries);
   }
 
+  /// Of the sums behind products that full recomputation leaves out.
+  [[nodiscard]] double unread_sums() const {
+    return double(std::count_if(unit_.operators.begin(), unit_.operators.end(), [&](const OperatorShape& o) {
+      return o.unread && o.weighted && o.division == Division::rows && !(o.expert && split_.whole_experts);
+    }));
+  }
   /// The tensor group divides nothing of the MLP.
   [[nodiscard]] bool only_whole_experts() const {
     const auto leaves = [](const OperatorShape& o) { return o.weighted && o.division == Division::rows; };

@@ -72,6 +72,8 @@ struct OperatorShape {
   bool recomputed = false;  ///< its backward kernel does the forward product again (the scores of flash attention)
   /// Share of its forward pass that recomputation by operators does again.
   double again = 1;
+  /// No backward pass of its unit reads its result: full recomputation by PyTorch stops before it.
+  bool unread = false;
   std::optional<DataType> operands{};        ///< of a product: their type, where it is another than the model's
   std::optional<RecomputedModule> module{};  ///< which of these it is part of
   std::optional<AttentionKernel> kernel{};   ///< of a fused product: in which kernel, where one is named
@@ -94,6 +96,9 @@ struct KeptActivations {
   Bytes sequence;   ///< only by sequence parallelism
   Bytes attention;  ///< the part of `divided` that selective recomputation does not keep
   Bytes input;      ///< the unit's input: all that full recomputation keeps; divided by sequence parallelism
+  /// The part of `sequence` that PyTorch keeps as sequence parallelism gathered it, whole: inputs of products that are
+  /// divided by columns. Megatron-LM keeps its part, and gathers again.
+  Bytes gathered{};
   /// What recomputation by operators keeps beside the input: results of attention and of every other product.
   Bytes results_divided{}, results_sequence{};
   /// The part that recomputation of each module does not keep.

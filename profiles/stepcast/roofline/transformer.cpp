@@ -13,6 +13,10 @@
 // with weights, in their order, every second is done again, attention never, and all between them always. Queries, keys
 // and values are three products of LLaMA's and one of the others', gate and up projection two.
 //
+// Full recomputation of Megatron-LM and DeepSpeed does the whole block again. PyTorch's stops once all that the backward
+// pass reads is there (torch.utils.checkpoint, early_stop; a compiled block leaves out what nothing reads): the last
+// product of an MLP without dropout behind it, the sum of experts' results, and the residual are not done again.
+//
 // Kernels of PyTorch (kernels=compiled, eager) differ from Megatron-LM's in what follows. Queries, keys and values are
 // launched by themselves, as are gate and up projection; the products of all experts are one kernel. Compiled,
 // norms, residuals and activations move what Megatron-LM's do, and the loss reads its logits twice forward, and reads
@@ -274,6 +278,16 @@ Transformer of_dense_layers(Transformer t) {
   return t;
 }
 
+/// Marks the end of a block with a pre-norm that PyTorch's recomputation leaves out. Dropout keeps its mask.
+void mark_unread(const Transformer& t, std::vector<OperatorShape>& operators) {
+  if (!t.is_pytorch() || t.drops()) return;
+  const std::string_view first = t.experts > 0 ? "combine" : "mlp down";
+  for (auto o = operators.rbegin(); o != operators.rend(); ++o) {
+    o->unread = true;
+    if (o->name == first) return;
+  }
+}
+
 /// Linear layers that multiply in a shorter type (Transformer Engine, torchao's Float8Linear): before each its input
 /// is cast, and backward its results' gradient, both written in two orders, as products read them along rows. Norms,
 /// attention, router and logits stay as they are.
@@ -406,6 +420,7 @@ KeptActivations kept_of_block(const Transformer& t) {
   if (t.eager() && t.gated()) kept.divided += t.per_token(copies * f);        // what multiplies the up projection
   // Inputs of two norms, of qkv and of the MLP; two masks.
   kept.sequence += t.per_token((2 + linear * (1 + copies)) * h) + Bytes(2 * t.s() * h * t.mask());
+  if (t.is_pytorch()) kept.gathered = t.per_token(linear * (t.experts > 0 ? 1 : 2) * h);
   // The router's input, which the experts' are copies of. Their results are kept nowhere: Megatron-Core multiplies them
   // with the router's choice inside the activation.
   if (t.experts > 0) kept.sequence += t.per_token(h) + Bytes(4 * t.s() * double(t.experts));
@@ -448,7 +463,7 @@ UnitShape block_of(const Transformer& t, const std::string& name = "block") {
   }
   t.experts > 0 ? add_experts(t, operators) : add_mlp(t, operators);
   operators.push_back(residual(t, "mlp residual", t.experts > 0 ? 1 : 2));  // gate and up projection
-  if (!before) operators.push_back(norm(t, "mlp norm"));
+  before ? mark_unread(t, operators) : operators.push_back(norm(t, "mlp norm"));
   operators = with_short_products(t, operators);
 
   std::vector<ParameterShape>& parameters = block.parameters;
@@ -526,6 +541,7 @@ UnitShape head_of(const Transformer& t) {
     unit.operators.push_back(norm(t, "final norm"));
     add_norm(t, "final_norm", unit.parameters);
     unit.kept.sequence = t.per_token(2 * t.h());
+    if (t.is_pytorch()) unit.kept.gathered = t.per_token(t.h());
   }
   unit.operators.push_back(weighted_product("logits", Division::columns, t.s(), vocabulary, t.h()));
   if (!t.tied) unit.parameters.push_back({"logits.weight", {t.vocabulary, t.hidden}, true});

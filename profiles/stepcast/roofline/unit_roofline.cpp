@@ -27,6 +27,7 @@ void add_product(UnitTimes& times, const Device& device, DataType dtype, const O
   };
   add(times.forward, local.product, kernels, false);
   if (o.attention) add(times.attention, local.product, kernels, false);
+  if (o.unread) add(times.unread, local.product, kernels, false);
   if (o.module) add(times.modules[static_cast<std::size_t>(*o.module)], local.product, kernels, false);
   if (o.again > 0) {
     PassTime once;
@@ -71,6 +72,7 @@ void add_traffic(UnitTimes& times, const Device& device, const OperatorShape& o,
   add(times.forward, local.traffic, kernels);
   add(times.operators, local.traffic, kernels);
   if (o.attention) add(times.attention, local.traffic, kernels);
+  if (o.unread) add(times.unread, local.traffic, kernels);
   if (o.module) add(times.modules[static_cast<std::size_t>(*o.module)], local.traffic, kernels);
   const double backward_kernels = std::max(1.0, std::round(kernels * o.backward));
   add(o.weighted ? times.weight_gradient : times.input_gradient, local.traffic * o.backward, backward_kernels);

@@ -19,6 +19,9 @@ struct PassTime {
   double kernels = 0;
 
   [[nodiscard]] Seconds device() const { return matrix + memory; }
+  [[nodiscard]] PassTime without(const PassTime& part) const {
+    return {matrix - part.matrix, memory - part.memory, kernels - part.kernels};
+  }
   [[nodiscard]] Seconds host(const Device& d) const { return d.issue * kernels + (d.on_host ? device() : Seconds()); }
   [[nodiscard]] Seconds elapsed(const Device& d) const { return std::max(device(), host(d)); }
 };
@@ -52,6 +55,7 @@ struct UnitTimes {
   PassTime attention;           ///< part of `forward`
   PassTime attention_backward;  ///< part of `input_gradient`
   PassTime operators;           ///< part of `forward` that recomputation by operators does again
+  PassTime unread;              ///< part of `forward` that full recomputation leaves out
   std::array<PassTime, recomputed_module_count> modules;  ///< parts of `forward` that these modules take
 
   void add(const Device&, DataType, const OperatorShape&, const LocalWork&);

@@ -2,6 +2,7 @@
 #include "helpers/layout_machines.hpp"
 
 #include <stepcast/parallelism/layout_prediction.hpp>
+#include <stepcast/parallelism/priced_split.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <doctest/doctest.h>
@@ -91,6 +92,108 @@ TEST_CASE("Copies are part of the step") {
   CHECK(again.breakdown.recomputation > Seconds(0));
 }
 
+namespace {
+
+UnitCost block_cost(const Workload& w, const std::string& plan) {
+  const Cluster machine = test::layout_machines(1, 4, 4);
+  const Answer<Layout> layout = resolved(layout_plan_of(plan).layout, 4, 4);
+  REQUIRE(layout);
+  const Answer<UnitCost> cost = unit_cost(w, machine, *layout, 1);
+  REQUIRE(cost);
+  return *cost;
+}
+std::string unread_of(const std::string& description) {
+  std::string names;
+  for (const OperatorShape& o : model_shape_of(description).units[1].operators)
+    if (o.unread) names += (names.empty() ? "" : ", ") + o.name;
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("Recomputation by PyTorch stops where all that the backward pass reads is there") {
+  CHECK(unread_of("llama:hidden=1024,layers=8,heads=16,seq=1024,kernels=eager") == "mlp down, mlp residual");
+  CHECK(unread_of("llama:hidden=1024,layers=8,heads=16,seq=1024,experts=8,topk=2,kernels=compiled") ==
+        "combine, mlp residual");
+  CHECK(unread_of("gpt:hidden=1024,layers=8,heads=16,seq=1024,dropout=0,kernels=eager") == "mlp down, mlp residual");
+  // Dropout keeps its mask, a norm behind the residual its input; Megatron-LM does the whole block again.
+  CHECK(unread_of("gpt:hidden=1024,layers=8,heads=16,seq=1024,dropout=0.1,kernels=eager").empty());
+  CHECK(unread_of("bert:hidden=1024,layers=8,heads=16,seq=1024,dropout=0,kernels=eager").empty());
+  CHECK(unread_of("llama:hidden=1024,layers=8,heads=16,seq=1024").empty());
+
+  const Workload w = llama("compiled");
+  const UnitCost c = block_cost(w, "layout(dp=4, mb=1, zero=3)/ddp");
+  Seconds last;
+  for (const OperatorShape& o : w.kinds[1].shape->operators) {
+    if (o.name == "mlp down") last += matrix_time(device(), DataType::bf16, o.product);
+    if (o.name == "mlp residual") last += memory_time(device(), o.traffic, o.kernels);
+  }
+  CHECK(c.unread.value() == Approx(last.value()));
+  const LayoutPrediction again = prediction(w, 1, "layout(mb=1, zero=3, recompute=full)/ddp", 4);
+  CHECK(again.breakdown.recomputation.value() == Approx(4 * 8 * (c.forward - c.unread).value()));
+}
+
+TEST_CASE("Recomputation by PyTorch does not scatter its last results again") {
+  const auto sent_again = [](const std::string& kernels) {
+    const Workload w = llama(kernels);
+    return prediction(w, 2, "layout(tp=2, mb=1, sp=on, recompute=full)/ddp", 4).breakdown.tensor -
+           prediction(w, 2, "layout(tp=2, mb=1, sp=on)/ddp", 4).breakdown.tensor;
+  };
+  // Two gathers and two scatters of the same size a block, of which the last is left out.
+  CHECK(sent_again("compiled") / sent_again("megatron") == Approx(0.75));
+}
+
+TEST_CASE("PyTorch keeps inputs as sequence parallelism gathered them") {
+  const double input = 1024. * 1024 * 2;  // tokens, width, bytes: in front of attention and of the MLP
+  const auto kept = [](const std::string& kernels, const std::string& plan) {
+    return block_cost(llama(kernels), plan).kept[std::size_t(Recomputation::none)].value();
+  };
+  const std::string divided = "layout(tp=4, mb=1, sp=on)/ddp", whole = "layout(tp=4, mb=1)/ddp";
+  CHECK(kept("compiled", divided) - kept("megatron", divided) == Approx(2 * input * 3 / 4));
+  CHECK(kept("compiled", whole) == kept("megatron", whole));
+  const UnitCost c = block_cost(llama("compiled"), divided);
+  CHECK(c.kept[std::size_t(Recomputation::full)].value() == Approx(input / 4));
+}
+
+TEST_CASE("fully_shard: the fullest moment of a backward pass") {
+  // In elements and bytes that are told apart: blocks of 1,000 elements, a root of 500 of which the head has 300.
+  Workload w = llama("compiled");
+  const Layout alone = *resolved(layout_plan_of("layout(dp=64, mb=1, zero=3)/ddp").layout, 64, 64);
+  StageMemoryInput in;
+  in.parameters = 10500;
+  in.micro_batches_kept = 1;
+  in.kept_per_micro_batch = Bytes(10 * 100 + 40);
+  in.sharded = {10, 1000, 500, 300, Bytes(100), Bytes(30), Bytes(40), Bytes(7)};
+  const auto beside_state = [&](const Layout& l) {
+    const MemoryUse use = memory_of(w, l, in);
+    return (use.total() - use.margin - use.parameters - use.optimizer).value();
+  };
+  // The last block but one: weights of two blocks and the root, gradients of the head and the block in two bytes, those
+  // of the block before in four; two blocks' activations are gone.
+  CHECK(beside_state(alone) == Approx(800 + 2 * (2 * 1000 + 500 + 300) + (2 + 4) * 1000));
+  // Gathered without looking ahead.
+  Layout late = alone;
+  late.units_in_flight = 1;
+  CHECK(beside_state(late) == Approx(800 + 2 * (1000 + 500 + 300) + (2 + 4) * 1000));
+  // Gradients of the micro-batch before are there, too: a sixty-fourth of them, in four bytes.
+  in.one_pass = false;
+  CHECK(beside_state(alone) == Approx(800 + 2 * (2 * 1000 + 500 + 300) + (2 + 4) * 1000 + 4 * 10500. / 64));
+  in.one_pass = true;
+  // Activations that fill most of the memory: at the head, where the last block's weights are gathered ahead.
+  in.kept_per_micro_batch = Bytes(10 * 100000 + 40);
+  in.sharded.block_kept = Bytes(100000);
+  in.sharded.end_working = Bytes(5000);
+  CHECK(beside_state(alone) == Approx(1000040 + 5000 + 2 * (1000 + 500 + 300)));
+  // A transient that is larger than the head's: in a block.
+  in.sharded.block_working = Bytes(50000);
+  CHECK(beside_state(alone) == Approx(1000000 + 50000 + 2 * (2 * 1000 + 500 + 300)));
+  // One device of one, and nothing kept: at the end, all gradients and the root's in both types.
+  in.sharded = {1, 1000, 9500, 9000, Bytes(0), Bytes(0), Bytes(0), Bytes(0)};
+  in.kept_per_micro_batch = Bytes(0);
+  CHECK(beside_state(*resolved(layout_plan_of("layout(dp=1, mb=1, zero=3)/ddp").layout, 1, 1)) ==
+        Approx(4 * 10500 + (2 + 4) * 9500));
+}
+
 TEST_CASE("fully_shard holds whole weights, Adam's moments, and gradients in place of activations") {
   const Workload w = llama("compiled");
   const double parameters = w.parameters();
@@ -101,11 +204,11 @@ TEST_CASE("fully_shard holds whole weights, Adam's moments, and gradients in pla
     CHECK((p->memory.parameters + p->memory.optimizer).value() == Approx(12 * parameters));
     CHECK(p->memory.gradients.value() == Approx(4 * parameters));
   }
-  // Where activations are larger than gradients these find room among them, and so does what the last unit works with;
-  // with a second micro-batch neither does, and the next unit is gathered ahead.
-  double largest = 0;
-  for (const UnitKind& kind : w.kinds) largest = std::max(largest, kind.divided_parameters + kind.other_parameters);
-  CHECK((two.memory.total() - large.memory.total()).value() == Approx(1.05 * (4 * parameters + (4 + 2 * 2) * largest)));
+  // Of few activations the end is the fullest: the root's gradients in both types beside those of all.
+  const double root = 2 * 8192 * 1024 + 1024;
+  CHECK((small.memory.total() - small.memory.margin).value() == Approx(16 * parameters + (2 + 4) * root));
+  // Of many it is the beginning, when gradients have room among them; with a second micro-batch they have not.
+  CHECK((two.memory.total() - large.memory.total()).value() == Approx(1.05 * 4 * parameters));
   const LayoutPrediction megatron = prediction(llama("megatron"), 1, "layout(mb=32)/ddp", 32);
   CHECK(megatron.memory.total() > large.memory.total());
 }
