@@ -211,7 +211,7 @@ void write_stragglers(std::ostream& out, const Prediction& p) {
 
 void write_prediction(std::ostream& out, const PredictionReport& report) {
   const Prediction& p = report.prediction;
-  write_heading(out, report.profile, report.cluster, check_of(report));
+  write_subject(out, report.profile, report.cluster, check_of(report));
   write_labelled(out, "plan", text_of(p.plan));
   write_labelled(out, "step", text_of(p.iteration) + " (80 % interval of the mean: " + interval_text(p) + ")");
   if (p.step_p99 > p.step_p50)
@@ -232,6 +232,7 @@ void write_prediction(std::ostream& out, const PredictionReport& report) {
                    path_text(report.cycle->tasks) + ", and again " + counted(report.cycle->steps, "step") +
                        " later: " + text_of(report.cycle->period) + " a step, whatever else is done");
   for (const std::string& warning : p.warnings) write_labelled(out, "note", warning);
+  write_grounds(out, report.profile, report.cluster, check_of(report));
 }
 
 void write_inapplicable_plan(std::ostream& out, std::string_view plan, const Inapplicable& why) {

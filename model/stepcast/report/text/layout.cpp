@@ -173,26 +173,28 @@ std::string words_of(const LayoutPrediction& p) {
   return text;
 }
 
-void write_layout_heading(std::ostream& out, const LayoutSubject& subject, const std::vector<std::string>& also) {
+void write_layout_subject(std::ostream& out, const LayoutSubject& subject) {
   const Workload& workload = subject.workload;
-  if (!workload.shape) write_check(out, subject.check);
   write_labelled(out, "model", workload_text(workload));
   if (workload.device) write_labelled(out, "device", workload.device->name);
   write_labelled(out, "cluster", cluster_text(subject.cluster));
-  if (subject.cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(subject.cluster));
-  if (const std::string library = library_in_words(subject.cluster); !library.empty())
-    write_labelled(out, "library", library);
   write_second_job(out, subject.cluster, workload.name);
   write_labelled(out, "batch", fixed(subject.global_batch, 0) + " samples a step on all devices");
   if (subject.correction != nullptr)
     for (const std::string& line : words_of(*subject.correction)) write_labelled(out, "measured", line);
-  std::vector<std::string> assumed = workload.assumed;
-  for (const std::string& text : also)
-    if (std::find(assumed.begin(), assumed.end(), text) == assumed.end()) assumed.push_back(text);
-  write_assumed(out, assumed, "--json says all");
   write_caution(out, subject.check);
   if (!subject.doubt.empty()) write_labelled(out, "CAUTION", subject.doubt);
   out << '\n';
+}
+
+void write_layout_grounds(std::ostream& out, const LayoutSubject& subject, const std::vector<std::string>& also) {
+  out << '\n';
+  if (!subject.workload.shape) write_check(out, subject.check);
+  write_links(out, subject.cluster);
+  std::vector<std::string> assumed = subject.workload.assumed;
+  for (const std::string& text : also)
+    if (std::find(assumed.begin(), assumed.end(), text) == assumed.end()) assumed.push_back(text);
+  write_assumed(out, assumed, "--json says all");
 }
 
 void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const LayoutPrediction& p,
@@ -264,7 +266,7 @@ void write_launch_settings(std::ostream& out, const std::vector<LaunchSettings>&
 
 void write_layout_text(std::ostream& out, const LayoutReport& report) {
   const LayoutPrediction& p = report.prediction;
-  write_layout_heading(out, report.subject, p.assumed);
+  write_layout_subject(out, report.subject);
   write_layout_facts(out, report.subject, p, "plan");
   out << '\n';
   write_layout_breakdown(out, p);
@@ -273,6 +275,7 @@ void write_layout_text(std::ostream& out, const LayoutReport& report) {
   if (!report.settings.empty()) out << '\n';
   write_launch_settings(out, report.settings);
   for (const std::string& warning : p.warnings) write_labelled(out, "note", warning);
+  write_layout_grounds(out, report.subject, p.assumed);
 }
 
 namespace {
@@ -292,7 +295,7 @@ constexpr ComparedTime compared_times[] = {{"compute", true, [](const LayoutBrea
 }  // namespace
 
 void write_layout_comparison_text(std::ostream& out, const LayoutComparisonReport& report) {
-  write_layout_heading(out, report.subject);
+  write_layout_subject(out, report.subject);
   const auto works = [](const LayoutRow& row) { return row.prediction.has_value(); };
   const auto is_traced = [&](const LayoutRow& row) { return row.prediction && row.plan == report.traced; };
   auto baseline = std::ranges::find_if(report.rows, is_traced);
@@ -335,6 +338,7 @@ void write_layout_comparison_text(std::ostream& out, const LayoutComparisonRepor
   for (const LayoutRow& row : report.rows)
     if (!row.prediction) refused.add_row({row.plan, row.inapplicable});
   if (!refused.empty()) out << '\n', refused.write(out);
+  write_layout_grounds(out, report.subject);
 }
 
 }  // namespace stepcast

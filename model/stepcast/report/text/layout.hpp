@@ -7,9 +7,12 @@
 
 namespace stepcast {
 
-/// What every report of layouts opens with: model, device, cluster, batch, what was assumed, and a caution if the trace
-/// is not reproduced. `also`: what one prediction assumed beyond the workload.
-void write_layout_heading(std::ostream&, const LayoutSubject&, const std::vector<std::string>& also = {});
+/// What every report of layouts opens with: model, device, cluster, batch, and a caution if the trace is not reproduced.
+/// The answer comes next.
+void write_layout_subject(std::ostream&, const LayoutSubject&);
+/// What every report of layouts ends with, set off by an empty line: the replay, links, and what was assumed. `also`:
+/// what one prediction assumed beyond the workload.
+void write_layout_grounds(std::ostream&, const LayoutSubject&, const std::vector<std::string>& also = {});
 /// Plan, step, throughput, bound and memory of a layout.
 void write_layout_facts(std::ostream&, const LayoutSubject&, const LayoutPrediction&, std::string_view label);
 void write_layout_breakdown(std::ostream&, const LayoutPrediction&);

@@ -215,7 +215,7 @@ void write_frontier(std::ostream& out, const std::vector<FrontierPoint>& frontie
 void write_layout_search_text(std::ostream& out, const LayoutSearchReport& report) {
   const LayoutAdvice& advice = report.advice;
   const bool any = !advice.best.empty();
-  write_layout_heading(out, report.subject, any ? advice.best.front().assumed : std::vector<std::string>{});
+  write_layout_subject(out, report.subject);
   if (!report.reason.empty()) write_labelled(out, "layouts", report.reason), out << '\n';
   if (!report.batch_choice.empty()) write_labelled(out, "batch", report.batch_choice), out << '\n';
   if (!any) {
@@ -227,6 +227,7 @@ void write_layout_search_text(std::ostream& out, const LayoutSearchReport& repor
   }
   if (report.frontier && !advice.search.frontier.empty()) write_frontier(out, advice.search.frontier);
   if (any) write_best_settings(out, report);
+  write_layout_grounds(out, report.subject, any ? advice.best.front().assumed : std::vector<std::string>{});
 }
 
 }  // namespace stepcast

@@ -277,19 +277,27 @@ void write_overlay(std::ostream& out, const OverlayNetwork& overlay, Bytes model
 
 }  // namespace
 
-void write_heading(std::ostream& out, const Profile& profile, const Cluster& cluster, const SelfCheck& check) {
-  write_check(out, check);
-  if (!profile.lateness.empty()) write_labelled(out, "ranks", profile.lateness);
-  write_labelled(out, "model", model_text(profile));
-  write_labelled(out, "gradients", gradients_text(profile));
-  write_labelled(out, "cluster", cluster_text(cluster));
+void write_links(std::ostream& out, const Cluster& cluster) {
   if (cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(cluster));
   if (const std::string library = library_in_words(cluster); !library.empty()) write_labelled(out, "library", library);
+}
+
+void write_subject(std::ostream& out, const Profile& profile, const Cluster& cluster, const SelfCheck& check) {
+  write_labelled(out, "model", model_text(profile));
+  write_labelled(out, "cluster", cluster_text(cluster));
   write_second_job(out, cluster, profile.model);
-  if (cluster.overlay) write_overlay(out, *cluster.overlay, profile.gradient_size());
-  write_assumed(out, profile.assumed, "'stepcast profile' says all");
   write_caution(out, check);
   out << '\n';
+}
+
+void write_grounds(std::ostream& out, const Profile& profile, const Cluster& cluster, const SelfCheck& check) {
+  out << '\n';
+  write_check(out, check);
+  if (!profile.lateness.empty()) write_labelled(out, "ranks", profile.lateness);
+  write_labelled(out, "gradients", gradients_text(profile));
+  write_links(out, cluster);
+  if (cluster.overlay) write_overlay(out, *cluster.overlay, profile.gradient_size());
+  write_assumed(out, profile.assumed, "'stepcast profile' says all");
 }
 
 void write_equals(std::ostream& out, std::size_t count, std::string_view by, std::string_view first) {

@@ -23,6 +23,8 @@ namespace stepcast {
 [[nodiscard]] std::string levels_text(const Cluster&);
 /// Lines on a second job on the same network as that of `model`; nothing where none is known.
 void write_second_job(std::ostream&, const Cluster&, std::string_view model);
+/// Lines "machine" and "library", where there is something to say.
+void write_links(std::ostream&, const Cluster&);
 /// The links inside a machine, and where they come from.
 [[nodiscard]] std::string inside_text(const Cluster&);
 /// How well the trace is reproduced, as half a sentence.
@@ -52,8 +54,10 @@ void write_run(std::ostream&, const TrainingRun&);
 
 /// Several ranks that were traced together: a row for each, and who is late; nothing for one rank.
 void write_ranks(std::ostream&, const std::vector<TracedRank>&, std::string_view lateness);
-/// What every prediction opens with: replay, model, gradients, cluster, and a caution if the replay is off.
-void write_heading(std::ostream&, const Profile&, const Cluster&, const SelfCheck&);
+/// What every prediction opens with: model and cluster, and a caution if the replay is off. The answer comes next.
+void write_subject(std::ostream&, const Profile&, const Cluster&, const SelfCheck&);
+/// What every prediction ends with, set off by an empty line: the replay, and what else the answer stands on.
+void write_grounds(std::ostream&, const Profile&, const Cluster&, const SelfCheck&);
 /// The first few of what is assumed, and how many more there are.
 void write_assumed(std::ostream&, const std::vector<std::string>& assumed, std::string_view where_all);
 /// "Plans 1 to 3 differ by less than ...: this answer cannot tell them apart. ... stands first.", of what a ranking

@@ -285,7 +285,7 @@ void write_ranking_text(std::ostream& out, const RankingReport& given) {
   const Ranking& ranking = given.ranking;
   const SelfCheck check = check_of(given);
   const RankingReport report{given.profile, given.cluster, check, ranking, given.advice};
-  write_heading(out, report.profile, report.cluster, report.check);
+  write_subject(out, report.profile, report.cluster, report.check);
   if (ranking.exact.empty()) {
     out << "No plan can run on this cluster.\n";
   } else if (report.advice) {
@@ -311,6 +311,7 @@ void write_ranking_text(std::ostream& out, const RankingReport& given) {
   write_others(out, ranking.others, report.cluster, report.check);
   const bool all_asked = ranking.by_step || !report.advice;
   write_inapplicable(out, ranking.inapplicable, check.of_recorded_step && !all_asked);
+  write_grounds(out, report.profile, report.cluster, report.check);
 }
 
 }  // namespace stepcast

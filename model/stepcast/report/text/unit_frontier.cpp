@@ -139,7 +139,7 @@ std::string search_text(const UnitFrontierReport& report) {
 }  // namespace
 
 void write_unit_frontier_text(std::ostream& out, const UnitFrontierReport& report) {
-  write_layout_heading(out, report.subject);
+  write_layout_subject(out, report.subject);
   write_labelled(out, "search", search_text(report));
   out << '\n';
   if (report.choice.point != nullptr) write_choice(out, report);
@@ -148,6 +148,7 @@ void write_unit_frontier_text(std::ostream& out, const UnitFrontierReport& repor
   else if (report.counts.front().found) write_points(out, *report.counts.front().found);
   if (!report.settings.empty()) out << '\n';
   write_launch_settings(out, report.settings);
+  write_layout_grounds(out, report.subject);
 }
 
 }  // namespace stepcast

@@ -17,16 +17,21 @@ namespace {
 
 std::string name_of_row(const WhatIfRow& row) { return row.scenario.empty() ? "as traced" : text_of(row.scenario); }
 
-void write_subject(std::ostream& out, const WhatIfReport& report) {
+void write_opening(std::ostream& out, const WhatIfReport& report) {
   if (report.cluster != nullptr) {
-    write_heading(out, report.profile, *report.cluster, report.check);
+    write_subject(out, report.profile, *report.cluster, report.check);
     write_labelled(out, "plan", text_of(report.plan));
     return;
   }
-  write_check(out, report.check);
   write_labelled(out, "model", model_text(report.profile));
-  write_labelled(out, "gradients", gradients_text(report.profile));
   write_caution(out, report.check);
+}
+
+void write_end(std::ostream& out, const WhatIfReport& report) {
+  if (report.cluster != nullptr) return write_grounds(out, report.profile, *report.cluster, report.check);
+  out << '\n';
+  write_check(out, report.check);
+  write_labelled(out, "gradients", gradients_text(report.profile));
 }
 
 std::vector<std::string> cells_of(const WhatIfReport& report, const WhatIfRow& row) {
@@ -45,7 +50,7 @@ std::vector<std::string> cells_of(const WhatIfReport& report, const WhatIfRow& r
 }  // namespace
 
 void write_whatif_text(std::ostream& out, const WhatIfReport& report) {
-  write_subject(out, report);
+  write_opening(out, report);
   const Seconds measured = report.profile.measured_step();
   if (measured > Seconds(0)) write_labelled(out, "measured", text_of(measured) + " a step");
   using Align = TextTable::Align;
@@ -73,6 +78,7 @@ void write_whatif_text(std::ostream& out, const WhatIfReport& report) {
       cautioned.push_back(spec.what->name);
     }
   }
+  write_end(out, report);
 }
 
 }  // namespace stepcast
