@@ -57,12 +57,54 @@ void refuse_flags_of_comparison(const RankFlags& flags, const RankOptions& optio
     throw InputError("--global-batch", "plans that share it out", "none", "name them: --plan 'layout(tp=2)/ddp'");
 }
 
-ExitCode compare_divided(const RankFlags& flags) {
+/// Plans of a described model as `predict` answers them: its device errs, and has to hold what a worker keeps.
+void rank_described(RecommendOptions& how, const PreparedQuestion& question) {
+  how.model = [&question](const PlanSpec& plan) { return question.answer(plan); };
+  if (const Answer<Prediction> ddp = question.answer(plan_of("ddp")); !ddp)
+    throw InputError("--model", "a model that data parallelism can train, over which gains are",
+                     (ddp.reason().starts_with("needs ") ? "one that " : "") + ddp.reason());
+}
+
+/// Plans that leave the model whole, of `flags`; `refused` could not be asked.
+ExitCode rank_whole(const RankFlags& flags, const RankOptions& options, RecommendOptions how, const Asked& asked,
+                    const PreparedQuestion& question, const std::vector<RejectedPlan>& refused) {
+  const Profile profile = changed_profile(question, asked.question.changes);
+  if (is_described(flags.input)) {
+    rank_described(how, question);
+  } else {
+    const bool all_asked = options.advice ? options.by_step : options.all;
+    rank_over_what_runs(how, asked.check, question,
+                        all_asked ? PlansOfAnotherJob::ranked : PlansOfAnotherJob::left_out);
+  }
+  if (how.baseline && !how.baseline->plan.own && !how.plans.empty()) {  // named plans stand beside the one that ran
+    const PlanSpec& used = how.baseline->plan;
+    const auto is_used = [&](const PlanSpec& plan) { return text_of(plan) == text_of(used); };
+    if (std::ranges::none_of(how.plans, is_used)) how.plans.insert(how.plans.begin(), used);
+  }
+  Ranking ranking = recommended(profile, question.cluster(), how);
+  ranking.inapplicable.insert(ranking.inapplicable.end(), refused.begin(), refused.end());
+  const RankingReport report{profile, question.cluster(), asked.check, ranking, options.advice};
+  if (!flags.plot.empty() && !ranking.exact.empty())
+    write_output(flags.plot, [&](std::ostream& out) { write_steps_svg(out, report); });
+  write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).ranking(out, report); });
+  return ranking.exact.empty() && ranking.others.empty() ? answer_is_no : answered;
+}
+
+/// A trace whose model cannot be divided still answers for the plans that leave it whole.
+ExitCode compare_divided(const RankFlags& flags, const RankOptions& options) {
   for (const std::string& plan : flags.plans) (void)layout_plan_of(plan);  // wrong plans are told first
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster, flags.layout));
   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout, {.layouts = true});
   const PreparedQuestion question = with_recorded_rest(asked.check, PreparedQuestion(asked.question));
-  return compare_layouts(question, asked.check, flags.plans, flags.output);
+  RankFlags whole = flags;
+  std::erase_if(whole.plans, has_layout);
+  if (question.workload() || whole.plans.empty() || !flags.layout.global_batch.empty())
+    return compare_layouts(question, asked.check, flags.plans, flags.output);
+  std::vector<RejectedPlan> refused;
+  for (const std::string& plan : flags.plans)
+    if (has_layout(plan)) refused.push_back({plan, question.workload().reason()});
+  return rank_whole(whole, options, recommend_options_of(whole, options), asked, PreparedQuestion(asked.question),
+                    refused);
 }
 
 ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
@@ -167,14 +209,6 @@ std::string why_divided(const RankFlags& flags, const RankOptions& options, cons
          "instead";
 }
 
-/// Plans of a described model as `predict` answers them: its device errs, and has to hold what a worker keeps.
-void rank_described(RecommendOptions& how, const PreparedQuestion& question) {
-  how.model = [&question](const PlanSpec& plan) { return question.answer(plan); };
-  if (const Answer<Prediction> ddp = question.answer(plan_of("ddp")); !ddp)
-    throw InputError("--model", "a model that data parallelism can train, over which gains are",
-                     (ddp.reason().starts_with("needs ") ? "one that " : "") + ddp.reason());
-}
-
 }  // namespace
 
 RecommendOptions recommend_options_of(const RankFlags& flags, const RankOptions& options) {
@@ -231,7 +265,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
     for (const auto& [flag, given] : {std::pair{"--allow", !flags.allow.empty()},
                                       std::pair{"--search", !flags.search.empty()}, std::pair{"--tune", options.tune}})
       if (given) throw InputError(flag, "plans without layouts", "layouts, whose plans are compared as they are named");
-    return compare_divided(flags);
+    return compare_divided(flags, options);
   }
   const bool described = is_described(flags.input);
   if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags, options.by_step);
@@ -244,28 +278,11 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
                                {.input = {.recorded_will_do = options.advice && !options.by_step}});
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);
   const PreparedQuestion question(asked.question);
-  const Profile profile = changed_profile(question, asked.question.changes);
   if (const std::string reason = why_divided(flags, options, question); !reason.empty()) {
     refuse_plot(flags, "a search over layouts, because DDP does not fit into a device");
     return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
   }
-  if (described) rank_described(how, question);
-  else {
-    const bool all_asked = options.advice ? options.by_step : options.all;
-    rank_over_what_runs(how, asked.check, question,
-                        all_asked ? PlansOfAnotherJob::ranked : PlansOfAnotherJob::left_out);
-  }
-  if (how.baseline && !how.baseline->plan.own && !how.plans.empty()) {  // named plans stand beside the one that ran
-    const PlanSpec& used = how.baseline->plan;
-    const auto is_used = [&](const PlanSpec& plan) { return text_of(plan) == text_of(used); };
-    if (std::ranges::none_of(how.plans, is_used)) how.plans.insert(how.plans.begin(), used);
-  }
-  const Ranking ranking = recommended(profile, question.cluster(), how);
-  const RankingReport report{profile, question.cluster(), asked.check, ranking, options.advice};
-  if (!flags.plot.empty() && !ranking.exact.empty())
-    write_output(flags.plot, [&](std::ostream& out) { write_steps_svg(out, report); });
-  write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).ranking(out, report); });
-  return ranking.exact.empty() && ranking.others.empty() ? answer_is_no : answered;
+  return rank_whole(flags, options, how, asked, question, {});
 }
 
 }  // namespace stepcast::cli
