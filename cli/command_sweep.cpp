@@ -187,6 +187,7 @@ ExitCode sweep(const SweepFlags& flags) {
     note("bandwidth is that of a card, of which a machine has " + std::to_string(question.cluster.nics_per_node));
   if (!asks_for_layouts(question) && axis_of(question, SweepQuantity::change) == nullptr)
     question.model = asked.check.recorded_model(PreparedQuestion(asked.question));
+  question.second_opinion = asked.check.second_opinion();
   if (flags.input.recorded && !question.model) throw recorded_refusal::of_changed_job("--recorded");
   if (question.model && !flags.input.recorded)
     note("no plan stands for the traced job: its recorded step with other messages is swept");

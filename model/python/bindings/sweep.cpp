@@ -84,6 +84,7 @@ SweepQuestion question_of(const ProfilePtr& profile, const ClusterPtr& cluster,
       throw recorded_refusal::of_changed_job(check.by_request);
   }
   question.model = check.recorded_model(PreparedQuestion(static_cast<const Question&>(question)));
+  question.second_opinion = check.second_opinion();
   return question;
 }
 

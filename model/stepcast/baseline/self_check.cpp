@@ -306,9 +306,9 @@ std::vector<AnsweredPlan> sharded_plans(const SelfCheck& check, const PreparedQu
 
 /// Beside an answer of the layers what the recorded step tells of the same plan, where these differ by more than plans
 /// are told apart by.
-void hear_recorded_step(Prediction& answer, const SelfCheck& check, const PreparedQuestion& question) {
-  if (!check.beside || !question.profile() || !check.beside->is_of(*question.profile())) return;
-  const Answer<Prediction> other = check.beside->with(answer.plan, *question.profile(), question.cluster());
+void hear_recorded_step(Prediction& answer, const SelfCheck& check, const Profile& profile, const Cluster& cluster) {
+  if (!check.beside || !check.beside->is_of(profile)) return;
+  const Answer<Prediction> other = check.beside->with(answer.plan, profile, cluster);
   if (!other) return;
   // Of the recorded step what it changes by, on the step that was measured.
   const Seconds there = other->iteration * (check.as_traced->measured / check.beside->step());
@@ -341,9 +341,8 @@ std::optional<int> stage_of(const Prediction& answer) {
 
 /// What a host's thread pays for other messages or shards than it was traced with is known of others only: the interval
 /// holds what it cost these.
-void widen_for_change(Prediction& answer, const SelfCheck& check, const PreparedQuestion& question) {
-  if (!question.profile() || question.profile()->described || question.profile()->has_device() || !check.as_traced)
-    return;
+void widen_for_change(Prediction& answer, const SelfCheck& check, const Profile& profile) {
+  if (profile.described || profile.has_device() || !check.as_traced) return;
   const std::optional<Plan> traced = check.as_traced->as_plan();
   const std::optional<int> stage = stage_of(answer);
   if (!traced || !stage || answer.of_recorded_step) return;
@@ -360,11 +359,17 @@ void widen_for_change(Prediction& answer, const SelfCheck& check, const Prepared
 
 /// All that is known beside the layers of a plan's answer.
 void hear_others(Prediction& answer, const SelfCheck& check, const PreparedQuestion& question) {
-  hear_recorded_step(answer, check, question);
-  widen_for_change(answer, check, question);
+  if (question.profile()) check.second_opinion()(answer, *question.profile(), question.cluster());
 }
 
 }  // namespace
+
+SelfCheck::SecondOpinion SelfCheck::second_opinion() const {
+  return [this](Prediction& answer, const Profile& profile, const Cluster& cluster) {
+    if (!answer.layout) hear_recorded_step(answer, *this, profile, cluster);
+    widen_for_change(answer, *this, profile);
+  };
+}
 
 void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question,
                          PlansOfAnotherJob others) {
@@ -430,7 +435,7 @@ Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion
   if (question.divides(plan) && !check.by_request.empty()) throw recorded_refusal::of_layouts(check.by_request);
   if (question.divides(plan)) {
     Answer<Prediction> answer = with_recorded_rest(check, question).answer(plan);
-    if (answer) widen_for_change(*answer, check, question);
+    if (answer && question.profile()) widen_for_change(*answer, check, *question.profile());
     return with_caution(std::move(answer), check.caution());
   }
   if (!model) {

@@ -77,6 +77,10 @@ struct SelfCheck {
   /// for, and the question changes the job.
   using Model = std::function<Answer<Prediction>(const Profile&, const Cluster&, const PlanSpec&)>;
   [[nodiscard]] Model recorded_model(const PreparedQuestion&) const;
+  /// What is known of the traced job beside the model of its layers: widens the interval of an answer on this profile
+  /// and cluster, and says why. The check has to outlive it; threads may call it together.
+  using SecondOpinion = std::function<void(Prediction&, const Profile&, const Cluster&)>;
+  [[nodiscard]] SecondOpinion second_opinion() const;
   /// The same check of an answer that is of the recorded step.
   [[nodiscard]] SelfCheck for_recorded_step() const;
   /// A replay that is further off says that the model does not understand the trace. Real traces replay within a few

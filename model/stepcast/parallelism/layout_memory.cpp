@@ -3,6 +3,7 @@
 #include <stepcast/parallelism/priced_split.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace stepcast {
 namespace {
@@ -33,48 +34,87 @@ struct Moment {
   [[nodiscard]] Bytes sum() const { return gradients + activations + buffers; }
 };
 
-/// The fullest moment of a backward pass under fully_shard (PyTorch 2.11, _fsdp_param_group.py and _fsdp_collectives.py).
-/// A block's weights are gathered before its backward pass, and the next block's beside it; its gradients are there in
-/// the weights' type until all of them are copied into one buffer of four-byte numbers, which is held until the backward
-/// pass of the next block ends. The root's weights stay gathered from the forward pass on, and its gradients are reduced
-/// last. Gradients appear as the pass goes, unless a micro-batch before it left them.
-Moment fullest_moment(const Workload& w, const Layout& l, const StageMemoryInput& in, Bytes gradients) {
+/// The parts of a device together, each under fully_shard.
+struct ShardedDevice {
+  StageMemoryInput in;
+  HeldParameters held;
+  Bytes gradients;    ///< that stay, all of them
+  Bytes block, root;  ///< gathered weights: of the largest block, and of the root
+  std::int64_t in_flight = 1;
+};
+ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> parts, double bytes_of_gradient) {
+  ShardedDevice d;
+  d.in.one_pass = true;
+  for (const auto& [l, in] : parts) {
+    const Held held = held_of(l, in);
+    d.held.weights += held.at(l.zero >= 3);
+    d.held.gradients += held.divided;
+    d.held.optimizer += held.divided;
+    d.in.parameters += in.parameters;
+    d.in.kept_per_micro_batch += in.kept_per_micro_batch * in.micro_batches_kept;
+    d.in.one_pass &= in.one_pass;
+    d.in.boundary = std::max(d.in.boundary, in.boundary);
+    d.in.sharded += in.sharded;
+    if (l.zero < 3) continue;
+    d.block = std::max(d.block, Bytes(in.sharded.block * w.bytes_of_weight));
+    d.root += Bytes(in.sharded.root * w.bytes_of_weight);
+    d.in_flight = std::max(d.in_flight, l.units_in_flight);
+  }
+  d.gradients = Bytes(d.held.gradients * bytes_of_gradient);
+  return d;
+}
+
+/// The fullest moment of a backward pass under fully_shard (PyTorch 2.11, _fsdp_param_group.py and
+/// _fsdp_collectives.py). A block's weights are gathered before its backward pass, and the next block's beside it; its
+/// gradients are there in the weights' type until all of them are copied into one buffer of four-byte numbers, which is
+/// held until the backward pass of the next block ends. The root's weights stay gathered from the forward pass on, and
+/// its gradients are reduced last. Gradients appear as the pass goes, unless a micro-batch before it left them.
+Moment fullest_moment(const Workload& w, const ShardedDevice& d) {
+  const StageMemoryInput& in = d.in;
   const ShardedUnits& u = in.sharded;
-  const double part = in.parameters > 0 ? gradients.value() / in.parameters : 0;  // bytes that stay of an element
-  const auto before = [&](double elements) { return in.one_pass ? Bytes(part * elements) : gradients; };
-  const double blocks = in.parameters - u.root;
-  const auto gathered = [&](double elements) { return Bytes(l.zero == 3 ? elements * w.bytes_of_weight : 0); };
-  const auto whole = [&](double elements) { return Bytes(elements * w.bytes_of_weight); };     // gradients of a unit
-  const auto reduced = [&](double elements) { return Bytes(elements * w.bytes_of_gradient); };  // the same, to be sent
-  const double ahead = static_cast<double>(l.units_in_flight) - 1;
-  const Bytes kept = in.kept_per_micro_batch * in.micro_batches_kept, of_blocks = kept - u.end_kept;
-  const Bytes root = gathered(u.root) + whole(u.end), own = gathered(u.block);
-  const Bytes flight = own * (1 + ahead) + root, sent = reduced(u.block);
+  const auto before = [&](double elements) {
+    if (!in.one_pass || in.parameters <= 0) return d.gradients;
+    return d.gradients * (elements / in.parameters);
+  };
+  const double blocks = std::max(0.0, in.parameters - u.root), but_one = std::max(0.0, blocks - u.block);
+  const Bytes none, whole(u.block * w.bytes_of_weight), sent(u.block * w.bytes_of_gradient);  // gradients of a block
   const bool several = u.blocks > 1;
-  const Moment moments[] = {
-      {before(0), kept + u.end_working, own * ahead + root},                           // at the head
-      {before(0), of_blocks + u.block_working, flight},                                // in the last block
-      {before(0), of_blocks + (several ? u.block_working - u.block_kept : Bytes(0)),   // in the one before it,
-       flight + (several ? sent : Bytes(0))},                                          // as it begins
-      {before(0), of_blocks - u.block_kept * (several ? 2 : 1), flight + sent + whole(u.block)},  // as it ends
-      {before(blocks - u.block), u.block_kept + u.block_working, own + root + (several ? sent : Bytes(0))},
-      {before(blocks - u.block), {}, own + root + sent + whole(u.block)},                  // in the first block
-      {before(in.parameters), {}, whole(u.root) + reduced(u.root)}};                   // at the end
+  const auto ahead = [&](std::int64_t left) {  // blocks that are gathered before their turn
+    return d.block * static_cast<double>(std::clamp<std::int64_t>(d.in_flight - 1, 0, std::max<std::int64_t>(left, 0)));
+  };
+  const Bytes of_blocks = in.kept_per_micro_batch - u.end_kept;
+  const Bytes root = d.root + Bytes(u.end * w.bytes_of_weight), flight = d.block + ahead(u.blocks - 1) + root;
+  const Moment at_head{before(0), in.kept_per_micro_batch + u.end_working, ahead(u.blocks) + root};
+  const Moment in_last_block{before(0), of_blocks + u.block_working, flight};
+  const Moment first_block_begins{before(but_one), u.block_kept + u.block_working,
+                                  d.block + root + (several ? sent : none)};
+  const Moment first_block_ends{before(but_one), none,
+                                root + whole + (several ? d.block + sent : std::max(d.block, sent))};
+  const Moment at_end{before(in.parameters), none, Bytes(u.root * (w.bytes_of_weight + w.bytes_of_gradient))};
+  const Bytes next = d.block + ahead(u.blocks - 2) + root + sent;
+  const Moment last_but_one_begins{before(u.block), of_blocks - u.block_kept + u.block_working, next};
+  const Moment last_but_one_ends{before(u.block), of_blocks - 2 * u.block_kept, next + whole};
+  const std::array moments{at_head,
+                           in_last_block,
+                           first_block_begins,
+                           first_block_ends,
+                           at_end,
+                           several ? last_but_one_begins : at_head,
+                           several ? last_but_one_ends : at_head};
   return *std::ranges::max_element(moments, {}, &Moment::sum);
 }
 
 /// Gradients that are not there yet at the fullest moment leave their place to what is.
-MemoryUse fully_sharded(const Workload& w, const Layout& l, const StageMemoryInput& in, const Held& held,
-                        const MemoryOptions& options) {
-  const HeldParameters parameters{held.at(l.zero >= 3), held.divided, held.divided};
+MemoryUse fully_sharded(const Workload& w, std::span<const DividedMemory> parts, const MemoryOptions& options) {
   BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
-  if (l.zero == 3) bytes = with_whole_weights(bytes);
-  const Bytes gradients(held.divided * bytes.gradient);
-  Moment m = fullest_moment(w, l, in, gradients);
-  const Bytes beside = m.activations + m.buffers - (gradients - m.gradients);
+  const bool gathers = std::ranges::all_of(parts, [](const DividedMemory& part) { return part.layout.zero == 3; });
+  if (gathers) bytes = with_whole_weights(bytes);
+  const ShardedDevice d = sharded_device(w, parts, bytes.gradient);
+  Moment m = fullest_moment(w, d);
+  const Bytes beside = m.activations + m.buffers - (d.gradients - m.gradients);
   m.buffers = std::min(m.buffers, beside);
-  const Bytes received = l.pipeline > 1 ? 4 * in.boundary : Bytes(0);
-  return memory_use(parameters, bytes, beside - m.buffers, m.buffers + received, options);
+  const Bytes received = parts.front().layout.pipeline > 1 ? 4 * d.in.boundary : Bytes(0);
+  return memory_use(d.held, bytes, beside - m.buffers, m.buffers + received, options);
 }
 
 void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput& in) {
@@ -115,10 +155,8 @@ ShardedUnits& ShardedUnits::operator+=(const ShardedUnits& o) {
 }
 
 MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, const MemoryOptions& options) {
-  if (parts.size() == 1 && fully_shards(w, parts.front().layout)) {
-    const auto& [l, in] = parts.front();
-    return fully_sharded(w, l, in, held_of(l, in), options);
-  }
+  if (std::ranges::all_of(parts, [&](const DividedMemory& part) { return fully_shards(w, part.layout); }))
+    return fully_sharded(w, parts, options);
   HeldParameters parameters;
   Buffers buffers;
   Bytes kept, working;

@@ -6,8 +6,9 @@
 // unit at work. ZeRO divides optimizer state (1), gradients (2) and parameters (3) over the data group (Rajbhandari et
 // al. 2020, table 1); stage 3 adds the gathered units. Frameworks that keep short weights beside whole ones hold that
 // much; DistributedDataParallel under autocast holds more, and is counted where MemoryOptions say so or the model has
-// PyTorch's kernels; fully_shard holds whole weights alone. Their gradients appear during the backward pass, in place
-// of activations, where a step has one micro-batch. Buffers: gradient buckets, all-gather outputs, pipeline receives.
+// PyTorch's kernels; fully_shard holds whole weights alone, and what else it holds is that of the fullest moment of a
+// backward pass: blocks and the root are gathered and reduced as it goes, and gradients appear in place of activations,
+// where a step has one micro-batch. Buffers: gradient buckets, all-gather outputs, pipeline receives.
 // Invariant: the layout of degree one holds what a worker without a layout does. Not modelled: offloading.
 #include <stepcast/base/units.hpp>
 #include <stepcast/layout/layout.hpp>
@@ -19,18 +20,18 @@
 
 namespace [[gnu::visibility("default")]] stepcast {
 
-/// What a stage holds, summed over its units.
 /// Units of a stage as PyTorch's fully_shard groups them: every block by itself, and what is at the model's ends (the
 /// embedding, the last norm and the head) in the root's group. Elements of parameters before ZeRO, bytes of one
 /// micro-batch. Where nothing is known of units all is zero.
 struct ShardedUnits {
   std::int64_t blocks = 0;
-  double block = 0, root = 0;        ///< of the largest block; of the root's group
-  double end = 0;                    ///< of the largest unit in the root's group, with what it shares
-  Bytes block_kept, block_working;   ///< of a block: what it keeps, and its largest transient beyond that
-  Bytes end_kept, end_working;       ///< of the root's
+  double block = 0, root = 0;       ///< of the largest block; of the root's group
+  double end = 0;                   ///< of the largest unit in the root's group, with what it shares
+  Bytes block_kept, block_working;  ///< of a block: what it keeps, and its largest transient beyond that
+  Bytes end_kept, end_working;      ///< of the root's
   ShardedUnits& operator+=(const ShardedUnits&);
 };
+/// What a stage holds, summed over its units.
 struct StageMemoryInput {
   double parameters = 0, expert_parameters = 0;  ///< elements on this device before ZeRO
   Bytes kept_per_micro_batch;     ///< activations of all its units (all chunks), under the layout's recomputation

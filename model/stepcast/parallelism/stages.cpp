@@ -189,17 +189,19 @@ class TogetherAgain {
     if (most_ == 1 || !u.checkpointed) return;
     const Bytes input = u.kept[static_cast<std::size_t>(Recomputation::full)];
     if (in_group_ == most_) in_group_ = 0;
-    if (in_group_++ == 0) first_input_ = input, activations_ = largest_ = Bytes(0);
+    if (in_group_++ == 0) first_input_ = input, activations_ = largest_ = doubled_ = Bytes(0);
     else stage.kept -= input;
     activations_ += u.kept[static_cast<std::size_t>(Recomputation::none)];
     largest_ = std::max(largest_, transient(u, Recomputation::none));
-    stage.working = std::max(stage.working, activations_ + largest_ - first_input_);
-    stage.sharded.block_working = std::max(stage.sharded.block_working, activations_ + largest_ - first_input_);
+    doubled_ = std::max(doubled_, u.doubled_gradient);
+    const Bytes working = activations_ + largest_ - first_input_;
+    stage.working = std::max(stage.working, working);
+    stage.sharded.block_working = std::max(stage.sharded.block_working, std::max(Bytes(0), working - doubled_));
   }
 
  private:
   std::int64_t most_, in_group_ = 0;
-  Bytes first_input_, activations_, largest_;
+  Bytes first_input_, activations_, largest_, doubled_;
 };
 
 /// Why modules cannot be done again by themselves; empty: they can.

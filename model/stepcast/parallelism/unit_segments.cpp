@@ -113,8 +113,9 @@ UnitSegments unit_segments(const UnitCost& cost, const PricedUnit& u, const Layo
                                 : r == Recomputation::selective ? u.attention
                                                                 : Seconds(0);
   const UnitCost repeated = r == Recomputation::full ? without_unread(cost) : cost;
-  SegmentWriter(repeated, u, l, slowness, prices).add_pass(out.backward, false, compute_again, "again",
-                  [&](MessageRole role, Operation operation) { return is_sent_again(r, u, role, operation); }, {});
+  SegmentWriter(repeated, u, l, slowness, prices)
+      .add_pass(out.backward, false, compute_again, "again",
+                [&](MessageRole role, Operation operation) { return is_sent_again(r, u, role, operation); }, {});
   const Seconds gradients =
       u.copies_backward[zero] + u.input_gradient + (delays_weight_gradients ? Seconds(0) : u.weight_gradient);
   writer.add_pass(out.backward, true, gradients, {}, all,

@@ -227,9 +227,11 @@ Answer<Prediction> SweepGrid::prediction_at(const SweepPlace& place, const Plan&
       return Inapplicable{
           "measured collectives hold one latency, which cannot be changed; name an algorithm, e.g. @ring"};
   }
-  if (place.prepared) return place.prepared->answer(plan);
-  return question_.model ? question_.model(*place.profile, place.cluster, spec)
-                         : predicted(*place.profile, place.cluster, spec);
+  if (!place.prepared && question_.model) return question_.model(*place.profile, place.cluster, spec);
+  Answer<Prediction> answer =
+      place.prepared ? place.prepared->answer(plan) : predicted(*place.profile, place.cluster, spec);
+  if (answer && question_.second_opinion) question_.second_opinion(*answer, *place.profile, place.cluster);
+  return answer;
 }
 
 }  // namespace stepcast

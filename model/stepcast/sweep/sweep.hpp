@@ -42,6 +42,9 @@ struct SweepQuestion : Question {
   /// What a plan takes at a point, in place of the model of layers (`predicted`), unless layouts or what-ifs are asked
   /// for. Threads ask it together. May be empty.
   std::function<Answer<Prediction>(const Profile&, const Cluster&, const PlanSpec&)> model{};
+  /// What else is known of a step that the model of layers answered, and of its interval. Threads ask it together. May
+  /// be empty.
+  std::function<void(Prediction&, const Profile&, const Cluster&)> second_opinion{};
 
   [[nodiscard]] std::size_t points() const;
 };

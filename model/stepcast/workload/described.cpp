@@ -195,7 +195,8 @@ class DividedUnit {
     const double samples = split_.micro_batch / double(split_.context);
     const double divided = samples / tensor(), sequence = samples * repeated_share();
     const KeptActivations& k = unit_.kept;
-    const Bytes repeated = k.sequence * sequence + k.gathered * (samples - sequence) * (one_dimensional() ? 1 : 0);
+    const Bytes gathered = k.gathered + (split_.whole_experts ? Bytes(0) : k.gathered_by_experts);
+    const Bytes repeated = k.sequence * sequence + gathered * (one_dimensional() ? samples - sequence : 0);
     c.kept[std::size_t(Recomputation::none)] = k.divided * divided + repeated;
     c.kept[std::size_t(Recomputation::selective)] = (k.divided - k.attention) * divided + repeated;
     c.kept[std::size_t(Recomputation::full)] =
@@ -297,11 +298,10 @@ class DividedUnit {
     add(c.backward_tensor, Operation::reduce_scatter, input, entries);
   }
 
-  /// Of the sums behind products that full recomputation leaves out.
+  /// Of the sums those that full recomputation leaves out: of the MLP's results, which nothing reads either.
   [[nodiscard]] double unread_sums() const {
-    return double(std::count_if(unit_.operators.begin(), unit_.operators.end(), [&](const OperatorShape& o) {
-      return o.unread && o.weighted && o.division == Division::rows && !(o.expert && split_.whole_experts);
-    }));
+    const bool unread = std::ranges::any_of(unit_.operators, [](const OperatorShape& o) { return o.unread; });
+    return unread && !only_whole_experts() ? 1 : 0;
   }
   /// The tensor group divides nothing of the MLP.
   [[nodiscard]] bool only_whole_experts() const {

@@ -60,7 +60,7 @@ struct UnitCost {
   std::array<Seconds, recomputed_module_count> modules{};       ///< parts of `forward` that these modules take
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
   std::vector<TensorTransfer> unread_tensor;  ///< those in `forward_tensor` that full recomputation does not send again
-  std::vector<InputSum> input_sums;  ///< those in `backward_tensor` that Layout::overlap_tensor may hide
+  std::vector<InputSum> input_sums;           ///< those in `backward_tensor` that Layout::overlap_tensor may hide
   /// Over the context group, one exchange of the ring a count, each beside the attention to one block.
   std::vector<TensorTransfer> context_forward, context_backward;
   /// Over the context group, before and behind attention, which waits.
@@ -72,10 +72,11 @@ struct UnitCost {
   /// Activations between forward and backward, by Recomputation; of modules as without any.
   std::array<Bytes, recomputation_count> kept;
   std::array<Bytes, recomputed_module_count> of_module{};  ///< what of it is not kept where one of these is done again
-  bool checkpointed = true;  ///< full recomputation does it again; not the first and the last unit, as frameworks do
-  Bytes working;             ///< the largest transient of its passes (one unit's full activations)
-  Bytes doubled_gradient;    ///< beside it where gradients are added up in another type than the weights'
-  Bytes boundary;            ///< what it hands on, per device
+  bool checkpointed =
+      true;  ///< full recomputation does it again (without `unread`); not the first and the last unit, as frameworks do
+  Bytes working;           ///< the largest transient of its passes (one unit's full activations)
+  Bytes doubled_gradient;  ///< beside it where gradients are added up in another type than the weights'
+  Bytes boundary;          ///< what it hands on, per device
 };
 
 /// A parameter tensor of a traced unit.

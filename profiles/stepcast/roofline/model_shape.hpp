@@ -99,6 +99,7 @@ struct KeptActivations {
   /// The part of `sequence` that PyTorch keeps as sequence parallelism gathered it, whole: inputs of products that are
   /// divided by columns. Megatron-LM keeps its part, and gathers again.
   Bytes gathered{};
+  Bytes gathered_by_experts{};  ///< the same of experts that tensor parallelism divides
   /// What recomputation by operators keeps beside the input: results of attention and of every other product.
   Bytes results_divided{}, results_sequence{};
   /// The part that recomputation of each module does not keep.

@@ -13,9 +13,10 @@
 // with weights, in their order, every second is done again, attention never, and all between them always. Queries, keys
 // and values are three products of LLaMA's and one of the others', gate and up projection two.
 //
-// Full recomputation of Megatron-LM and DeepSpeed does the whole block again. PyTorch's stops once all that the backward
-// pass reads is there (torch.utils.checkpoint, early_stop; a compiled block leaves out what nothing reads): the last
-// product of an MLP without dropout behind it, the sum of experts' results, and the residual are not done again.
+// Full recomputation of Megatron-LM and DeepSpeed does the whole block again. PyTorch's stops once all that the
+// backward pass reads is there (torch.utils.checkpoint, early_stop; a compiled block leaves out what nothing reads):
+// the last product of an MLP without dropout behind it, the weighted sum of experts' results, and the residual are not
+// done again.
 //
 // Kernels of PyTorch (kernels=compiled, eager) differ from Megatron-LM's in what follows. Queries, keys and values are
 // launched by themselves, as are gate and up projection; the products of all experts are one kernel. Compiled,
@@ -420,7 +421,10 @@ KeptActivations kept_of_block(const Transformer& t) {
   if (t.eager() && t.gated()) kept.divided += t.per_token(copies * f);        // what multiplies the up projection
   // Inputs of two norms, of qkv and of the MLP; two masks.
   kept.sequence += t.per_token((2 + linear * (1 + copies)) * h) + Bytes(2 * t.s() * h * t.mask());
-  if (t.is_pytorch()) kept.gathered = t.per_token(linear * (t.experts > 0 ? 1 : 2) * h);
+  if (t.is_pytorch()) {
+    kept.gathered = t.per_token(linear * (t.experts > 0 ? 1 : 2) * h);
+    if (t.experts > 0) kept.gathered_by_experts = t.per_token(linear * copies * h);
+  }
   // The router's input, which the experts' are copies of. Their results are kept nowhere: Megatron-Core multiplies them
   // with the router's choice inside the activation.
   if (t.experts > 0) kept.sequence += t.per_token(h) + Bytes(4 * t.s() * double(t.experts));
@@ -463,7 +467,8 @@ UnitShape block_of(const Transformer& t, const std::string& name = "block") {
   }
   t.experts > 0 ? add_experts(t, operators) : add_mlp(t, operators);
   operators.push_back(residual(t, "mlp residual", t.experts > 0 ? 1 : 2));  // gate and up projection
-  before ? mark_unread(t, operators) : operators.push_back(norm(t, "mlp norm"));
+  if (before) mark_unread(t, operators);
+  else operators.push_back(norm(t, "mlp norm"));
   operators = with_short_products(t, operators);
 
   std::vector<ParameterShape>& parameters = block.parameters;

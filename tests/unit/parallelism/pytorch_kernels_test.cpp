@@ -104,7 +104,8 @@ UnitCost block_cost(const Workload& w, const std::string& plan) {
 }
 std::string unread_of(const std::string& description) {
   std::string names;
-  for (const OperatorShape& o : model_shape_of(description).units[1].operators)
+  const ModelShape shape = model_shape_of(description);
+  for (const OperatorShape& o : shape.units[1].operators)
     if (o.unread) names += (names.empty() ? "" : ", ") + o.name;
   return names;
 }
@@ -169,12 +170,13 @@ TEST_CASE("fully_shard: the fullest moment of a backward pass") {
     return (use.total() - use.margin - use.parameters - use.optimizer).value();
   };
   // The last block but one: weights of two blocks and the root, gradients of the head and the block in two bytes, those
-  // of the block before in four; two blocks' activations are gone.
-  CHECK(beside_state(alone) == Approx(800 + 2 * (2 * 1000 + 500 + 300) + (2 + 4) * 1000));
+  // of the block before in four, and its shard of them; two blocks' activations are gone.
+  const double shard = 4 * 1000. / 64;
+  CHECK(beside_state(alone) == Approx(800 + 2 * (2 * 1000 + 500 + 300) + (2 + 4) * 1000 + shard));
   // Gathered without looking ahead.
   Layout late = alone;
   late.units_in_flight = 1;
-  CHECK(beside_state(late) == Approx(800 + 2 * (1000 + 500 + 300) + (2 + 4) * 1000));
+  CHECK(beside_state(late) == Approx(800 + 2 * (1000 + 500 + 300) + (2 + 4) * 1000 + shard));
   // Gradients of the micro-batch before are there, too: a sixty-fourth of them, in four bytes.
   in.one_pass = false;
   CHECK(beside_state(alone) == Approx(800 + 2 * (2 * 1000 + 500 + 300) + (2 + 4) * 1000 + 4 * 10500. / 64));
@@ -192,6 +194,16 @@ TEST_CASE("fully_shard: the fullest moment of a backward pass") {
   in.kept_per_micro_batch = Bytes(0);
   CHECK(beside_state(*resolved(layout_plan_of("layout(dp=1, mb=1, zero=3)/ddp").layout, 1, 1)) ==
         Approx(4 * 10500 + (2 + 4) * 9500));
+}
+
+TEST_CASE("fully_shard: units that choose the same hold what a layout holds") {
+  const Workload w = llama("compiled");
+  const auto held = [&](const std::string& plan) { return prediction(w, 8, plan, 16).memory.total().value(); };
+  CHECK(held("layout(mb=1, units=tp1-zero3+8*tp1-zero3-full+tp1-zero3)/ddp") ==
+        Approx(held("layout(dp=8, mb=1, zero=3, recompute=full)/ddp")));
+  // Blocks that are not there are not gathered ahead.
+  CHECK(held("layout(dp=8, mb=1, zero=3, in_flight=64)/ddp") == held("layout(dp=8, mb=1, zero=3, in_flight=9)/ddp"));
+  CHECK(held("layout(dp=8, mb=1, zero=3, in_flight=3)/ddp") > held("layout(dp=8, mb=1, zero=3)/ddp"));
 }
 
 TEST_CASE("fully_shard holds whole weights, Adam's moments, and gradients in place of activations") {

@@ -7,8 +7,8 @@
 
 namespace stepcast {
 
-/// What every report of layouts opens with: model, device, cluster, batch, and a caution if the trace is not reproduced.
-/// The answer comes next.
+/// What every report of layouts opens with: model, device, cluster, batch, and a caution if the trace is not
+/// reproduced. The answer comes next.
 void write_layout_subject(std::ostream&, const LayoutSubject&);
 /// What every report of layouts ends with, set off by an empty line: the replay, links, and what was assumed. `also`:
 /// what one prediction assumed beyond the workload.
