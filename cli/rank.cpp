@@ -278,6 +278,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
                                {.input = {.recorded_will_do = options.advice && !options.by_step}});
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);
   const PreparedQuestion question(asked.question);
+  (void)changed_profile(question, asked.question.changes);  // changes that the step cannot take are refused first
   if (const std::string reason = why_divided(flags, options, question); !reason.empty()) {
     refuse_plot(flags, "a search over layouts, because DDP does not fit into a device");
     return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);

@@ -162,7 +162,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
     if (!text.empty()) p.assumed.push_back(text);
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
   if (p.plan.layout.zero >= 2 && e.pipeline->devices[shown].parts.idle > Seconds(0) && !state.workload.sharded)
-    p.assumed.emplace_back(
+    p.warnings.emplace_back(
         "the host sets the pace and issues FSDP's part of the work as well, about 2 ms a block as PyTorch's "
         "takes on another host");
   if (!fused.empty())
