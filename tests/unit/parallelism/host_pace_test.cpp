@@ -63,7 +63,7 @@ TEST_CASE("under FSDP a host that sets the pace issues its part of it, and updat
   const LayoutPrediction sharded = predict(traced(milliseconds(10), milliseconds(1)), "layout(zero=3)/ddp");
   CHECK(milliseconds_of(sharded.iteration) == doctest::Approx(84 + 4 * (0.5 + 0.04 + 0.6 + 0.06)));
   CHECK(sharded.breakdown.gradients == Seconds(0));
-  CHECK(std::any_of(sharded.assumed.begin(), sharded.assumed.end(),
+  CHECK(std::any_of(sharded.warnings.begin(), sharded.warnings.end(),
                     [](const std::string& a) { return a.find("the host sets the pace") == 0; }));
   // A device that sets the pace has the host issue all of this beside it, and divides the update.
   const LayoutPrediction beside = predict(traced(milliseconds(1), milliseconds(10)), "layout(zero=3)/ddp");
