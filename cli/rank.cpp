@@ -65,10 +65,10 @@ void rank_described(RecommendOptions& how, const PreparedQuestion& question) {
                      (ddp.reason().starts_with("needs ") ? "one that " : "") + ddp.reason());
 }
 
-/// Plans that leave the model whole, of `flags`; `refused` could not be asked.
+/// Plans that leave the model whole, of `flags`; `profile`: the question's, changed; `refused` could not be asked.
 ExitCode rank_whole(const RankFlags& flags, const RankOptions& options, RecommendOptions how, const Asked& asked,
-                    const PreparedQuestion& question, const std::vector<RejectedPlan>& refused) {
-  const Profile profile = changed_profile(question, asked.question.changes);
+                    const PreparedQuestion& question, const Profile& profile,
+                    const std::vector<RejectedPlan>& refused) {
   if (is_described(flags.input)) {
     rank_described(how, question);
   } else {
@@ -103,8 +103,9 @@ ExitCode compare_divided(const RankFlags& flags, const RankOptions& options) {
   std::vector<RejectedPlan> refused;
   for (const std::string& plan : flags.plans)
     if (has_layout(plan)) refused.push_back({plan, question.workload().reason()});
-  return rank_whole(whole, options, recommend_options_of(whole, options), asked, PreparedQuestion(asked.question),
-                    refused);
+  const PreparedQuestion alone(asked.question);
+  return rank_whole(whole, options, recommend_options_of(whole, options), asked, alone,
+                    changed_profile(alone, asked.question.changes), refused);
 }
 
 ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
@@ -278,12 +279,12 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
                                {.input = {.recorded_will_do = options.advice && !options.by_step}});
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);
   const PreparedQuestion question(asked.question);
-  (void)changed_profile(question, asked.question.changes);  // changes that the step cannot take are refused first
+  const Profile profile = changed_profile(question, asked.question.changes);
   if (const std::string reason = why_divided(flags, options, question); !reason.empty()) {
     refuse_plot(flags, "a search over layouts, because DDP does not fit into a device");
     return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
   }
-  return rank_whole(flags, options, how, asked, question, {});
+  return rank_whole(flags, options, how, asked, question, profile, {});
 }
 
 }  // namespace stepcast::cli

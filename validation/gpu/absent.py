@@ -57,6 +57,7 @@ def summed(_, bucket):
     return done
 
 
+REAL = dist.all_gather_into_tensor, dist.reduce_scatter_tensor
 LIBRARY = None
 
 
@@ -64,4 +65,11 @@ def join(devices):
     global LIBRARY
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=devices)
     dist.all_gather_into_tensor, dist.reduce_scatter_tensor = all_gather_into_tensor, reduce_scatter_tensor
-    LIBRARY = LIBRARY or in_graphs()
+    LIBRARY = in_graphs()
+
+
+def leave():
+    """Messages are real ones again."""
+    global LIBRARY
+    dist.all_gather_into_tensor, dist.reduce_scatter_tensor = REAL
+    LIBRARY = None

@@ -435,7 +435,7 @@ Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion
   if (question.divides(plan) && !check.by_request.empty()) throw recorded_refusal::of_layouts(check.by_request);
   if (question.divides(plan)) {
     Answer<Prediction> answer = with_recorded_rest(check, question).answer(plan);
-    if (answer && question.profile()) widen_for_change(*answer, check, *question.profile());
+    if (answer) hear_others(*answer, check, question);
     return with_caution(std::move(answer), check.caution());
   }
   if (!model) {

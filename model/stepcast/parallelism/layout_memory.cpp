@@ -36,25 +36,27 @@ struct Moment {
 
 /// The parts of a device together, each under fully_shard.
 struct ShardedDevice {
-  StageMemoryInput in;
+  ShardedUnits units;
+  double parameters = 0;  ///< elements before ZeRO
   HeldParameters held;
+  Bytes kept, boundary;  ///< activations of all micro-batches; what one hands on
+  bool one_pass = true;
   Bytes gradients;    ///< that stay, all of them
   Bytes block, root;  ///< gathered weights: of the largest block, and of the root
   std::int64_t in_flight = 1;
 };
 ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> parts, double bytes_of_gradient) {
   ShardedDevice d;
-  d.in.one_pass = true;
   for (const auto& [l, in] : parts) {
     const Held held = held_of(l, in);
     d.held.weights += held.at(l.zero >= 3);
     d.held.gradients += held.divided;
     d.held.optimizer += held.divided;
-    d.in.parameters += in.parameters;
-    d.in.kept_per_micro_batch += in.kept_per_micro_batch * in.micro_batches_kept;
-    d.in.one_pass &= in.one_pass;
-    d.in.boundary = std::max(d.in.boundary, in.boundary);
-    d.in.sharded += in.sharded;
+    d.parameters += in.parameters;
+    d.kept += in.kept_per_micro_batch * in.micro_batches_kept;
+    d.one_pass &= in.one_pass;
+    d.boundary = std::max(d.boundary, in.boundary);
+    d.units += in.sharded;
     if (l.zero < 3) continue;
     d.block = std::max(d.block, Bytes(in.sharded.block * w.bytes_of_weight));
     d.root += Bytes(in.sharded.root * w.bytes_of_weight);
@@ -70,27 +72,26 @@ ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> p
 /// held until the backward pass of the next block ends. The root's weights stay gathered from the forward pass on, and
 /// its gradients are reduced last. Gradients appear as the pass goes, unless a micro-batch before it left them.
 Moment fullest_moment(const Workload& w, const ShardedDevice& d) {
-  const StageMemoryInput& in = d.in;
-  const ShardedUnits& u = in.sharded;
+  const ShardedUnits& u = d.units;
   const auto before = [&](double elements) {
-    if (!in.one_pass || in.parameters <= 0) return d.gradients;
-    return d.gradients * (elements / in.parameters);
+    if (!d.one_pass || d.parameters <= 0) return d.gradients;
+    return d.gradients * (elements / d.parameters);
   };
-  const double blocks = std::max(0.0, in.parameters - u.root), but_one = std::max(0.0, blocks - u.block);
+  const double blocks = std::max(0.0, d.parameters - u.root), but_one = std::max(0.0, blocks - u.block);
   const Bytes none, whole(u.block * w.bytes_of_weight), sent(u.block * w.bytes_of_gradient);  // gradients of a block
   const bool several = u.blocks > 1;
   const auto ahead = [&](std::int64_t left) {  // blocks that are gathered before their turn
     return d.block * static_cast<double>(std::clamp<std::int64_t>(d.in_flight - 1, 0, std::max<std::int64_t>(left, 0)));
   };
-  const Bytes of_blocks = in.kept_per_micro_batch - u.end_kept;
+  const Bytes of_blocks = d.kept - u.end_kept;
   const Bytes root = d.root + Bytes(u.end * w.bytes_of_weight), flight = d.block + ahead(u.blocks - 1) + root;
-  const Moment at_head{before(0), in.kept_per_micro_batch + u.end_working, ahead(u.blocks) + root};
+  const Moment at_head{before(0), d.kept + u.end_working, ahead(u.blocks) + root};
   const Moment in_last_block{before(0), of_blocks + u.block_working, flight};
   const Moment first_block_begins{before(but_one), u.block_kept + u.block_working,
                                   d.block + root + (several ? sent : none)};
   const Moment first_block_ends{before(but_one), none,
                                 root + whole + (several ? d.block + sent : std::max(d.block, sent))};
-  const Moment at_end{before(in.parameters), none, Bytes(u.root * (w.bytes_of_weight + w.bytes_of_gradient))};
+  const Moment at_end{before(d.parameters), none, Bytes(u.root * (w.bytes_of_weight + w.bytes_of_gradient))};
   const Bytes next = d.block + ahead(u.blocks - 2) + root + sent;
   const Moment last_but_one_begins{before(u.block), of_blocks - u.block_kept + u.block_working, next};
   const Moment last_but_one_ends{before(u.block), of_blocks - 2 * u.block_kept, next + whole};
@@ -113,7 +114,7 @@ MemoryUse fully_sharded(const Workload& w, std::span<const DividedMemory> parts,
   Moment m = fullest_moment(w, d);
   const Bytes beside = m.activations + m.buffers - (d.gradients - m.gradients);
   m.buffers = std::min(m.buffers, beside);
-  const Bytes received = parts.front().layout.pipeline > 1 ? 4 * d.in.boundary : Bytes(0);
+  const Bytes received = parts.front().layout.pipeline > 1 ? 4 * d.boundary : Bytes(0);
   return memory_use(d.held, bytes, beside - m.buffers, m.buffers + received, options);
 }
 
@@ -123,10 +124,7 @@ void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput&
     if (!fully_shards(w, l)) b.bucketed += in.parameters;
     Bytes divided;
     if (l.zero == 2 || l.zero == 3) divided += Bytes(in.largest_unit * w.bytes_of_gradient);
-    // Behind the last unit's backward pass nothing is gathered ahead.
-    if (l.zero == 3 && fully_shards(w, l) && in.one_pass) divided += Bytes(in.largest_unit * w.bytes_of_weight);
-    else if (l.zero == 3)
-      divided += Bytes(in.largest_unit * w.bytes_of_weight * static_cast<double>(l.units_in_flight));
+    if (l.zero == 3) divided += Bytes(in.largest_unit * w.bytes_of_weight * static_cast<double>(l.units_in_flight));
     b.divided = std::max(b.divided, divided);
   }
   // One activation arrives while the one before is read, in each direction.
@@ -160,7 +158,7 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
   HeldParameters parameters;
   Buffers buffers;
   Bytes kept, working;
-  bool sharded = true, whole = w.bytes_of_weight < 4, appear = has_copies(w);
+  bool appear = has_copies(w);
   for (const auto& [l, in] : parts) {
     const Held held = held_of(l, in);
     parameters.weights += held.at(l.zero >= 3);
@@ -169,13 +167,10 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
     add(buffers, w, l, in);
     kept += in.kept_per_micro_batch * in.micro_batches_kept;
     working = std::max(working, in.working);
-    sharded &= fully_shards(w, l);
-    whole &= fully_shards(w, l) && l.zero == 3;
-    appear &= in.one_pass && (sharded || l.data * l.context == 1);
+    appear &= in.one_pass && l.data * l.context == 1;
   }
   const Bytes buckets = buffers.bucketed > 0 ? gradient_buckets(buffers.bucketed, w.bytes_of_gradient) : Bytes(0);
-  BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
-  if (whole) bytes = with_whole_weights(bytes);
+  const BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
   // Gradients that are allocated as the backward pass goes take the place of what it needs no more: at its beginning
   // none are there, and at its end beside them only what a unit works with.
   Bytes activations = kept + working;

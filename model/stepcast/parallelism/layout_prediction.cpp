@@ -93,7 +93,7 @@ double residual_of(const Workload& w, const Layout& l) {
 /// P10-P90 of the mean: residuals of the workload's compute, of the links, and of the model of several workers.
 void set_interval(const LayoutTables& state, LayoutPrediction& p) {
   const LayoutBreakdown& b = p.breakdown;
-  const Seconds communication = b.tensor + b.context + b.expert + b.pipeline + b.gradients;
+  const Seconds communication = b.exposed();
   const Seconds compute = p.iteration - communication;
   const LinksMargin links = margin_of_links(state.cluster, communication.value());
   const double of_model = p.devices > 1 ? residual_of(state.workload, p.plan.layout) * p.iteration.value() : 0;

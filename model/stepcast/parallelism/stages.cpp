@@ -158,14 +158,14 @@ std::string_view where_modules_are(RecomputedModule m) {
   return {};
 }
 
-/// What the recomputation leaves to a unit at work beyond what it keeps.
-Bytes transient(const PricedUnit& u, Recomputation r) {
-  return std::max(Bytes(0), u.working + u.doubled_gradient - u.kept[static_cast<std::size_t>(r)]);
+/// What the recomputation leaves to a unit at work beyond what it keeps, gradients apart.
+Bytes beyond_kept(const PricedUnit& u, Recomputation r) {
+  return std::max(Bytes(0), u.working - u.kept[static_cast<std::size_t>(r)]);
 }
 
 /// The same unit as fully_shard sees it, a group of its own or a part of the root's.
 void add(ShardedUnits& units, const PricedUnit& u, Recomputation r) {
-  const Bytes kept = u.kept[static_cast<std::size_t>(r)], working = std::max(Bytes(0), u.working - kept);
+  const Bytes kept = u.kept[static_cast<std::size_t>(r)], working = beyond_kept(u, r);
   if (u.checkpointed) {
     ++units.blocks;
     units.block = std::max(units.block, u.parameters);
@@ -189,19 +189,18 @@ class TogetherAgain {
     if (most_ == 1 || !u.checkpointed) return;
     const Bytes input = u.kept[static_cast<std::size_t>(Recomputation::full)];
     if (in_group_ == most_) in_group_ = 0;
-    if (in_group_++ == 0) first_input_ = input, activations_ = largest_ = doubled_ = Bytes(0);
+    if (in_group_++ == 0) first_input_ = input, activations_ = largest_ = Bytes(0);
     else stage.kept -= input;
     activations_ += u.kept[static_cast<std::size_t>(Recomputation::none)];
-    largest_ = std::max(largest_, transient(u, Recomputation::none));
-    doubled_ = std::max(doubled_, u.doubled_gradient);
+    largest_ = std::max(largest_, beyond_kept(u, Recomputation::none));
     const Bytes working = activations_ + largest_ - first_input_;
-    stage.working = std::max(stage.working, working);
-    stage.sharded.block_working = std::max(stage.sharded.block_working, std::max(Bytes(0), working - doubled_));
+    stage.working = std::max(stage.working, working + u.doubled_gradient);
+    stage.sharded.block_working = std::max(stage.sharded.block_working, working);
   }
 
  private:
   std::int64_t most_, in_group_ = 0;
-  Bytes first_input_, activations_, largest_, doubled_;
+  Bytes first_input_, activations_, largest_;
 };
 
 /// Why modules cannot be done again by themselves; empty: they can.
@@ -231,7 +230,7 @@ void add(VirtualStage& stage, ChunkTimes& times, const PricedUnit& u, Recomputat
   stage.tied_parameters += u.tied_parameters;
   stage.largest_unit = std::max(stage.largest_unit, u.parameters);
   stage.kept += u.kept[static_cast<std::size_t>(r)];
-  stage.working = std::max(stage.working, transient(u, r));
+  stage.working = std::max(stage.working, beyond_kept(u, r) + u.doubled_gradient);
   add(stage.sharded, u, r);
   stage.boundary = u.boundary;
 }
@@ -244,6 +243,11 @@ void add(StageMemoryInput& device, const VirtualStage& stage) {
   device.largest_unit = std::max(device.largest_unit, stage.largest_unit);
   device.sharded += stage.sharded;
   device.boundary = std::max(device.boundary, stage.boundary);
+}
+
+void add_tied(StageMemoryInput& device, double elements) {
+  device.parameters += elements;
+  device.sharded.root += elements;
 }
 
 Blocks::Blocks(const Workload& w, const PricedSplit& split) : workload_(w), split_(split) {

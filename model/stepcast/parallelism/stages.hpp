@@ -52,6 +52,8 @@ class Blocks {
 };
 /// Adds what a stage holds to what its device does.
 void add(StageMemoryInput& device, const VirtualStage&);
+/// A copy of weights that a head shares with an embedding on another device.
+void add_tied(StageMemoryInput& device, double elements);
 struct StagedSplit {
   std::string unsuitable;  ///< why the plan does not go with sharding, or the stages with the layout; empty: it does
   std::vector<VirtualStage> stages;

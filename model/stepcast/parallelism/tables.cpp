@@ -179,7 +179,7 @@ void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& o
       add(memory, s);
     }
     // A head that shares its weights with the embedding holds a copy of them, unless it is on the same device.
-    if (last_held && !first_held) memory.parameters += tied, memory.sharded.root += tied;
+    if (last_held && !first_held) add_tied(memory, tied);
     if (last > 0 && first_held != last_held) device.tied_parameters = tied;
     device.parameters = memory.parameters;
     device.update_share = parameters > 0 ? memory.parameters / parameters : 0;

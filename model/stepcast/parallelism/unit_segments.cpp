@@ -112,8 +112,9 @@ UnitSegments unit_segments(const UnitCost& cost, const PricedUnit& u, const Layo
                                 : r == Recomputation::modules   ? u.modules
                                 : r == Recomputation::selective ? u.attention
                                                                 : Seconds(0);
-  const UnitCost repeated = r == Recomputation::full ? without_unread(cost) : cost;
-  SegmentWriter(repeated, u, l, slowness, prices)
+  const bool less = r == Recomputation::full && !cost.unread_tensor.empty();
+  const UnitCost repeated = less ? without_unread(cost) : UnitCost();
+  SegmentWriter(less ? repeated : cost, u, l, slowness, prices)
       .add_pass(out.backward, false, compute_again, "again",
                 [&](MessageRole role, Operation operation) { return is_sent_again(r, u, role, operation); }, {});
   const Seconds gradients =

@@ -319,10 +319,7 @@ void LayoutBounds::bound_memory(const LayoutFamily& family, const Layout& layout
     std::sort(held.begin(), held.end());
     StageMemoryInput in;
     for (const std::uint32_t v : held) add(in, s.split.stages[v]);
-    if (held.back() == last && held.front() != 0) {
-      in.parameters += s.split.stages[last].tied_parameters;
-      in.sharded.root += s.split.stages[last].tied_parameters;
-    }
+    if (held.back() == last && held.front() != 0) add_tied(in, s.split.stages[last].tied_parameters);
     in.micro_batches_kept = kept_at_least(*family.schedule, shape, first_kept, d);
     s.memory = std::max(s.memory, memory_of(tables_.workload, layout, in, tables_.options.memory).total());
     if (held.front() != 0) continue;

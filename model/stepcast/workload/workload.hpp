@@ -72,8 +72,8 @@ struct UnitCost {
   /// Activations between forward and backward, by Recomputation; of modules as without any.
   std::array<Bytes, recomputation_count> kept;
   std::array<Bytes, recomputed_module_count> of_module{};  ///< what of it is not kept where one of these is done again
-  bool checkpointed =
-      true;  ///< full recomputation does it again (without `unread`); not the first and the last unit, as frameworks do
+  /// Full recomputation does it again, but for `unread`; not the first and the last unit, as frameworks do.
+  bool checkpointed = true;
   Bytes working;           ///< the largest transient of its passes (one unit's full activations)
   Bytes doubled_gradient;  ///< beside it where gradients are added up in another type than the weights'
   Bytes boundary;          ///< what it hands on, per device

@@ -51,6 +51,7 @@ MemoryUse memory_use(const HeldParameters& held, const BytesPerParameter& bytes,
 
 BytesPerParameter with_whole_weights(const BytesPerParameter& bytes) {
   constexpr double whole = 4;
+  if (bytes.weight >= whole) return bytes;
   return {whole, whole, 2 * whole + std::max(0.0, bytes.optimizer() - whole)};
 }
 

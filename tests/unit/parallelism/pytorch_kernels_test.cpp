@@ -142,6 +142,16 @@ TEST_CASE("Recomputation by PyTorch does not scatter its last results again") {
   };
   // Two gathers and two scatters of the same size a block, of which the last is left out.
   CHECK(sent_again("compiled") / sent_again("megatron") == Approx(0.75));
+  // The same where messages are events of a timeline.
+  LayoutOptions options;
+  options.global_batch = 4;
+  const LayoutPlan plan = layout_plan_of("layout(tp=2, mb=1, sp=on, recompute=full)/ddp");
+  const Workload w = llama("compiled");
+  const Answer<LayoutTimeline> t = layout_timeline(w, test::layout_machines(1, 2, 4), plan, options);
+  const Answer<LayoutPrediction> p = predicted(w, test::layout_machines(1, 2, 4), plan, options);
+  REQUIRE(t);
+  REQUIRE(p);
+  CHECK(t->timeline.iteration_time().value() == Approx(p->stages.front().last_backward.value()).epsilon(1e-6));
 }
 
 TEST_CASE("PyTorch keeps inputs as sequence parallelism gathered them") {
@@ -201,6 +211,12 @@ TEST_CASE("fully_shard: units that choose the same hold what a layout holds") {
   const auto held = [&](const std::string& plan) { return prediction(w, 8, plan, 16).memory.total().value(); };
   CHECK(held("layout(mb=1, units=tp1-zero3+8*tp1-zero3-full+tp1-zero3)/ddp") ==
         Approx(held("layout(dp=8, mb=1, zero=3, recompute=full)/ddp")));
+  // Four-byte weights have no second copy: Adam's moments are all that the optimizer keeps.
+  const LayoutPrediction words = prediction(
+      workload_of(model_shape_of("llama:hidden=1024,layers=8,heads=16,seq=1024,vocab=8192,dtype=f32,kernels=eager"),
+                  test::layout_device(DataType::f32)),
+      8, "layout(dp=8, mb=1, zero=3)/ddp", 8);
+  CHECK(words.memory.optimizer.value() == Approx(2 * words.memory.parameters.value()));
   // Blocks that are not there are not gathered ahead.
   CHECK(held("layout(dp=8, mb=1, zero=3, in_flight=64)/ddp") == held("layout(dp=8, mb=1, zero=3, in_flight=9)/ddp"));
   CHECK(held("layout(dp=8, mb=1, zero=3, in_flight=3)/ddp") > held("layout(dp=8, mb=1, zero=3)/ddp"));

@@ -292,6 +292,23 @@ constexpr ComparedTime compared_times[] = {{"compute", true, [](const LayoutBrea
                                            {"bubble", false, [](const LayoutBreakdown& b) { return b.bubble; }},
                                            {"input", false, [](const LayoutBreakdown& b) { return b.input; }}};
 
+/// What is said of some of the plans and not of all.
+void write_distinguishing_notes(std::ostream& out, const std::vector<LayoutRow>& rows) {
+  const auto says = [](const LayoutRow& row, const std::string& warning) {
+    return row.prediction && std::ranges::find(row.prediction->warnings, warning) != row.prediction->warnings.end();
+  };
+  bool any = false;
+  for (const LayoutRow& row : rows) {
+    if (!row.prediction) continue;
+    for (const std::string& warning : row.prediction->warnings) {
+      if (std::ranges::all_of(rows, [&](const LayoutRow& r) { return !r.prediction || says(r, warning); })) continue;
+      if (!any) out << '\n';
+      any = true;
+      write_labelled(out, "note", row.plan + ": " + warning);
+    }
+  }
+}
+
 }  // namespace
 
 void write_layout_comparison_text(std::ostream& out, const LayoutComparisonReport& report) {
@@ -338,6 +355,7 @@ void write_layout_comparison_text(std::ostream& out, const LayoutComparisonRepor
   for (const LayoutRow& row : report.rows)
     if (!row.prediction) refused.add_row({row.plan, row.inapplicable});
   if (!refused.empty()) out << '\n', refused.write(out);
+  write_distinguishing_notes(out, report.rows);
   write_layout_grounds(out, report.subject);
 }
 
