@@ -208,11 +208,12 @@ Asked asked_of(const InputFlags& asked_input, const ClusterFlags& flags, const L
 Prediction recorded_answer(const Asked& asked) {
   const Cluster& cluster = asked.question.cluster;
   const Answer<Prediction> job = asked.check.recorded->on(cluster, asked.question.where_it_ran);
-  if (!job)
-    throw InputError("cluster '" + cluster.name + "'", "a cluster that can run its collectives", job.reason(),
-                     "'stepcast replay TRACE --what \"network(by=2)\"' makes the links of the recorded step faster, "
-                     "whatever they carry, and 'stepcast TRACE' says where its time goes");
-  return *job;
+  if (job) return *job;
+  const std::string otherwise =
+      "'stepcast replay TRACE --what \"network(by=2)\"' makes the links of the recorded step faster, whatever they "
+      "carry, and 'stepcast TRACE' says where its time goes";
+  throw InputError("cluster '" + cluster.name + "'", "a cluster that can run its collectives", job.reason(),
+                   otherwise + (asked.refusal.empty() ? "" : "; " + asked.refusal));
 }
 
 Profile changed_profile(const PreparedQuestion& question, const Scenario& changes) {

@@ -1,6 +1,8 @@
 // The second job is asked as any job is: its plan on the same cluster, with workers of its own.
 #include "beside.hpp"
 
+#include "help.hpp"
+
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
@@ -70,6 +72,7 @@ SecondAsked another_job(const Asked& asked, const InputFlags& first, const Clust
 }  // namespace
 
 void add_beside_flags(CLI::App& app, ClusterFlags& flags) {
+  const HelpGroup group(app, "A second job on the network");
   app.add_option("--beside", flags.beside,
                  "Plan of a second job that shares the network's outermost level, or one that is named: "
                  "'spine=layout(zero=3)/ddp'; on as many workers of its own, the same model if --beside-model names "

@@ -19,6 +19,7 @@ Action add_compare_flags(CLI::App& app) {
       ->excludes("--all");
   add_global_batch_flag(app, flags->layout);
   add_measured_flag(app, flags->layout);
+  add_framework_flag(app, flags->layout);
   return [flags, tune, all] { return rank(*flags, {.advice = false, .tune = *tune, .all = *all, .by_step = true}); };
 }
 

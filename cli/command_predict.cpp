@@ -65,11 +65,6 @@ ExitCode predict_recorded(const Asked& asked, const PredictFlags& flags) {
   return answered;
 }
 
-[[noreturn]] void refuse_framework(const std::string& found) {
-  throw InputError("--framework", "a plan with a layout, which frameworks run", found,
-                   "such as 'layout(zero=3)/ddp'; --global-batch makes one of every plan");
-}
-
 ExitCode predict(const PredictFlags& flags) {
   if (has_placement(flags.plan) && !flags.layout.measured.empty())
     throw InputError("--measured", "equal devices, whose description it corrects", in_quotes(flags.plan));
@@ -144,9 +139,7 @@ Action add_predict_flags(CLI::App& app) {
   add_iterations_flag(app, flags->cluster);
   add_global_batch_flag(app, flags->layout);
   add_measured_flag(app, flags->layout);
-  app.add_option("--framework", flags->layout.framework,
-                 "Of a layout, run by this one: its kernels (of a described model), memory and settings: pytorch, "
-                 "torchtitan, megatron, deepspeed or horovod");
+  add_framework_flag(app, flags->layout);
   app.add_option("--devices", flags->layout.devices, "Unequal devices of a placement, and their links: a JSON file");
   add_cluster_flags(app, flags->cluster);
   add_beside_flags(app, flags->cluster);

@@ -189,7 +189,10 @@ ExitCode whatif(const CLI::App& app, const WhatifFlags& flags) {
   AskedOptions options{.layouts = plan.layout || !flags.layout.global_batch.empty(),
                        .step_of_worker = true,
                        .alone_without_links = true};
-  if (!distributed && (flags.input.files.empty() || is_described(flags.input))) options.cluster = Cluster{};
+  const bool described = is_described(flags.input);
+  if (!described && !options.layouts && !flags.layout.framework.empty())
+    refuse_framework(flags.plan.empty() ? "none" : in_quotes(flags.plan));
+  if (!distributed && (flags.input.files.empty() || described)) options.cluster = Cluster{};
   Asked asked = asked_of(flags.input, flags.cluster, flags.layout, options);
   distributed |= asked.question.cluster.workers() > 1;
   if (!distributed && !(flags.plan.empty() && flags.layout.global_batch.empty()))
@@ -229,6 +232,7 @@ Action add_whatif_flags(CLI::App& app) {
   app.add_option("--plan", flags->plan,
                  "Plan to run on the cluster: [layout(tp=8, ...)/]strategy (default: what ran, else ddp)");
   add_global_batch_flag(app, flags->layout);
+  add_framework_flag(app, flags->layout);
   app.add_option("-o,--output", flags->output.path, "Write the changed profile here; - is standard output");
   app.add_flag("--json", flags->output.json, "Write JSON");
   return [flags, &app] { return whatif(app, *flags); };

@@ -39,7 +39,11 @@ class WrappedHelp : public CLI::Formatter {
     return labelled(verb->get_name(), verb->get_description());
   }
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
-    std::string page = CLI::Formatter::make_help(app, std::move(name), mode);
+    // Of a verb the examples come first: what most people look for stands above the flags.
+    const bool verb = app->get_parent() != nullptr && mode != CLI::AppFormatMode::Sub;
+    std::string page = verb ? make_description(app) + make_usage(app, std::move(name)) + '\n' + make_footer(app) +
+                                  make_positionals(app) + make_groups(app, mode)
+                            : CLI::Formatter::make_help(app, std::move(name), mode);
     for (std::size_t at; (at = page.find("\n\n\n")) != std::string::npos;) page.erase(at, 1);
     return page;
   }
@@ -91,6 +95,12 @@ std::vector<std::string> pasted(std::string_view command, std::size_t width) {
 }
 
 }  // namespace
+
+HelpGroup::~HelpGroup() {
+  const std::vector<CLI::Option*> options = app_.get_options([](CLI::Option*) { return true; });
+  for (std::size_t i = first_; i < options.size(); ++i)
+    if (options[i]->nonpositional()) options[i]->group(name_);
+}
 
 std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<WrappedHelp>(); }
 

@@ -4,6 +4,7 @@
 #include "described.hpp"
 #include "documents.hpp"
 #include "files.hpp"
+#include "help.hpp"
 
 #include <stepcast/base/printable.hpp>
 #include <stepcast/base/text.hpp>
@@ -64,6 +65,7 @@ DeviceAssumption assumption_of(const ClusterFlags& flags) {
 void note(std::string_view text) { std::cerr << "stepcast: note: " << printable(text) << '\n'; }
 
 void add_input_flags(CLI::App& app, InputFlags& flags) {
+  const HelpGroup group(app, "What is trained");
   app.add_option("TRACE", flags.files, "Traces, plain or gzip (ranks of one run), or a profile");
   app.add_option("--model", flags.model,
                  "Shipped list that names a trace's tensors; or, without a trace, a description: "
@@ -78,6 +80,7 @@ void add_input_flags(CLI::App& app, InputFlags& flags) {
 }
 
 void add_recorded_flag(CLI::App& app, InputFlags& flags) {
+  const HelpGroup group(app, "What is trained");
   app.add_flag("--recorded", flags.recorded,
                "Exchange the messages of the recorded step itself, also where the model of its layers describes the "
                "job");
@@ -88,7 +91,31 @@ void add_reading_flags(CLI::App& app, InputFlags& flags) {
   app.add_flag("--strict", flags.strict, "Refuse a damaged trace, do not repair it");
 }
 
-void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
+namespace {
+
+void add_trouble_flags(CLI::App& app, ClusterFlags& flags) {
+  const HelpGroup group(app, "Trouble in the cluster");
+  app.add_option("--slow-worker", flags.slow_worker, "One worker computes this many times as long: 1.3");
+  app.add_option("--late-worker", flags.late_worker, "One worker starts each step later: \"5 ms\"");
+  app.add_option("--degraded-link", flags.degraded_link,
+                 "One worker has this share of its link: 0.5; or several machines: \"2 x 100Gb/s\"");
+  app.add_option("--background", flags.background,
+                 "What other jobs take of the network, of its outermost level: 30%; or of those that are named: "
+                 "spine=30%");
+  app.add_option("--connection", flags.connection,
+                 "What one connection reaches, where the transport limits it: 10Gb/s; \"4 x 10Gb/s\" of as many over "
+                 "each card (NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD)");
+  app.add_option("--jitter", flags.jitter,
+                 "Random slowness of all workers, relative to compute: 0.05 or exponential:0.05");
+  app.add_option("--loss", flags.loss,
+                 "Share of the packets that the network loses: 0.001 (nstat: TcpRetransSegs / TcpOutSegs)");
+  app.add_option("--stalls", flags.stalls, "Time-outs per packet sent: 1e-6 (nstat: TcpExtTCPTimeouts / TcpOutSegs)");
+  app.add_option("--rto", flags.rto,
+                 "Retransmission time-out, the first of them: \"50 ms\" (default 200 ms, Linux's least)");
+}
+
+void add_machine_flags(CLI::App& app, ClusterFlags& flags) {
+  const HelpGroup group(app, "The cluster");
   app.add_option("--cluster", flags.cluster,
                  "Shipped cluster (list clusters), 8xp5 for so many machines of it, or a JSON file");
   app.add_option("--workers", flags.workers, "Devices of the cluster in all");
@@ -108,31 +135,21 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
   app.add_option("--nccl-algo", flags.nccl_algo, "What NCCL_ALGO forces, with --collective nccl: Tree, ^NVLS");
   app.add_option("--nccl-proto", flags.nccl_proto, "What NCCL_PROTO forces, with --collective nccl: Simple, ^LL128");
-  app.add_option("--slow-worker", flags.slow_worker, "One worker computes this many times as long: 1.3");
-  app.add_option("--late-worker", flags.late_worker, "One worker starts each step later: \"5 ms\"");
-  app.add_option("--degraded-link", flags.degraded_link,
-                 "One worker has this share of its link: 0.5; or several machines: \"2 x 100Gb/s\"");
-  app.add_option("--background", flags.background,
-                 "What other jobs take of the network, of its outermost level: 30%; or of those that are named: "
-                 "spine=30%");
-  app.add_option("--connection", flags.connection,
-                 "What one connection reaches, where the transport limits it: 10Gb/s; \"4 x 10Gb/s\" of as many over "
-                 "each card (NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD)");
-  app.add_option("--jitter", flags.jitter,
-                 "Random slowness of all workers, relative to compute: 0.05 or exponential:0.05");
-  app.add_option("--loss", flags.loss,
-                 "Share of the packets that the network loses: 0.001 (nstat: TcpRetransSegs / TcpOutSegs)");
-  app.add_option("--stalls", flags.stalls, "Time-outs per packet sent: 1e-6 (nstat: TcpExtTCPTimeouts / TcpOutSegs)");
-  app.add_option("--rto", flags.rto,
-                 "Retransmission time-out, the first of them: \"50 ms\" (default 200 ms, Linux's least)");
   app.add_option(
       "--switch", flags.aggregation,
       "A switch that adds up gradients, and the program that it runs: switchml, atp or sa_atp:0.3, with the share "
       "of a straggler's traffic that the others take over");
   app.add_option("--overlay", flags.overlay,
                  "Who mixes models with whom, over which links (JSON, stepcast.overlay/1): for the plan overlay");
-  add_pipeline_file_flag(app, flags.pipeline);
   add_device_flags(app, flags);
+}
+
+}  // namespace
+
+void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
+  add_machine_flags(app, flags);
+  add_trouble_flags(app, flags);
+  add_pipeline_file_flag(app, flags.pipeline);
 }
 
 void add_device_flags(CLI::App& app, ClusterFlags& flags) {

@@ -2,6 +2,7 @@
 #include "input_options.hpp"
 
 #include "files.hpp"
+#include "help.hpp"
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
@@ -39,10 +40,12 @@ InputPipeline start_of(const PipelineFlags& flags) {
 }  // namespace
 
 void add_pipeline_file_flag(CLI::App& app, PipelineFlags& flags) {
+  const HelpGroup group(app, "How samples arrive");
   app.add_option("--input", flags.file, "Storage, cache and loader that feed the steps: a JSON file");
 }
 
 void add_pipeline_flags(CLI::App& app, PipelineFlags& flags) {
+  const HelpGroup group(app, "How samples arrive");
   app.add_option("--cache-policy", flags.cache_policy,
                  "How memory holds the data set: lru (page cache, default), never-evict, partitioned");
   app.add_option("--dataset", flags.data_set, "Size of the data set: 146GB");

@@ -113,6 +113,17 @@ void add_global_batch_flag(CLI::App& app, LayoutFlags& flags) {
       "model of its size); recommend takes 1800..2300");
 }
 
+void add_framework_flag(CLI::App& app, LayoutFlags& flags) {
+  app.add_option("--framework", flags.framework,
+                 "Of a layout, run by this one: its kernels (of a described model), memory and settings: pytorch, "
+                 "torchtitan, megatron, deepspeed or horovod");
+}
+
+void refuse_framework(const std::string& found) {
+  throw InputError("--framework", "a plan with a layout, which frameworks run", found,
+                   "such as 'layout(zero=3)/ddp'; --global-batch makes one of every plan");
+}
+
 void add_measured_flag(CLI::App& app, LayoutFlags& flags) {
   app.add_option("--measured", flags.measured,
                  "A step of the described model that was measured on these devices, which corrects the prediction: "

@@ -26,6 +26,10 @@ struct LayoutFlags {
 };
 /// --global-batch, for every verb that predicts layouts.
 void add_global_batch_flag(CLI::App&, LayoutFlags&);
+/// --framework, for verbs that predict plans by name.
+void add_framework_flag(CLI::App&, LayoutFlags&);
+/// Throws InputError: what was `found` is no layout, which alone a framework changes.
+[[noreturn]] void refuse_framework(const std::string& found);
 /// --measured, for verbs that predict described models one by one or rank them.
 void add_measured_flag(CLI::App&, LayoutFlags&);
 /// What --global-batch says, which must have been given. Throws InputError.

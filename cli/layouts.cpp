@@ -6,6 +6,7 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 
 #include <utility>
 
@@ -39,7 +40,8 @@ ExitCode show_layout(const PreparedQuestion& question, const SelfCheck& check, c
 }
 
 ExitCode compare_layouts(const PreparedQuestion& question, const SelfCheck& check,
-                         const std::vector<std::string>& plans, const OutputFlags& output) {
+                         const std::vector<std::string>& plans, const std::string& framework,
+                         const OutputFlags& output) {
   const Answer<Workload>& workload = question.workload();
   if (!workload) return refuse_layout(plans.front(), workload.reason(), output);
   LayoutComparisonReport report{layout_subject_of(question, check), {}, {}};
@@ -54,8 +56,13 @@ ExitCode compare_layouts(const PreparedQuestion& question, const SelfCheck& chec
     Plan plan = plan_of(text);
     if (!plan.layout) plan.layout = Layout{};  // beside layouts, data parallelism is the one of degree one
     const Answer<Prediction> prediction = question.answer(plan);
-    if (prediction) report.rows.push_back({text, *prediction->layout, {}});
-    else report.rows.push_back({text, {}, prediction.reason()});
+    if (!prediction) {
+      report.rows.push_back({text, {}, prediction.reason()});
+    } else {
+      const LayoutPrediction& p = *prediction->layout;
+      report.rows.push_back(
+          {text, p, {}, framework.empty() ? "" : why_not_launched(*workload, p.plan, p.micro_batches, framework)});
+    }
     any |= static_cast<bool>(prediction);
   }
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout_comparison(out, report); });

@@ -20,7 +20,7 @@ namespace stepcast::cli {
 [[nodiscard]] ExitCode show_layout(const PreparedQuestion&, const SelfCheck&, const LayoutPrediction&,
                                    const std::string& framework, const OutputFlags&, const std::string& timeline);
 [[nodiscard]] ExitCode compare_layouts(const PreparedQuestion&, const SelfCheck&, const std::vector<std::string>& plans,
-                                       const OutputFlags&);
+                                       const std::string& framework, const OutputFlags&);
 /// `reason`: why layouts are searched though nobody asked; `batch_choice`: why of this batch; both may be empty.
 [[nodiscard]] ExitCode recommend_layout(const PreparedQuestion&, const SelfCheck&, const LayoutFlags&, Search tuning,
                                         const OutputFlags&, const std::string& reason,

@@ -99,7 +99,8 @@ ExitCode compare_divided(const RankFlags& flags, const RankOptions& options) {
   RankFlags whole = flags;
   std::erase_if(whole.plans, has_layout);
   if (question.workload() || whole.plans.empty() || !flags.layout.global_batch.empty())
-    return compare_layouts(question, asked.check, flags.plans, flags.output);
+    return compare_layouts(question, asked.check, flags.plans, flags.layout.framework, flags.output);
+  if (!flags.layout.framework.empty()) refuse_framework("a trace that cannot be divided");
   std::vector<RejectedPlan> refused;
   for (const std::string& plan : flags.plans)
     if (has_layout(plan)) refused.push_back({plan, question.workload().reason()});
@@ -269,6 +270,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
     return compare_divided(flags, options);
   }
   const bool described = is_described(flags.input);
+  if (!options.advice && !described && !flags.layout.framework.empty()) refuse_framework("none");
   if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags, options.by_step);
   if (options.by_step && !options.advice) refuse_flags_of_comparison(flags, options);
   RecommendOptions how = recommend_options_of(flags, options);

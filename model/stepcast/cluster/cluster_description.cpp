@@ -336,7 +336,8 @@ Cluster cluster_named(const std::string& name) {
   if (const Cluster* shipped = shipped_cluster(name)) return *shipped;
   std::vector<std::string> names;
   std::string_view kind = name;
-  if (const std::int64_t machines = machines_in_name(kind); machines > 0)
+  const std::int64_t machines = machines_in_name(kind);
+  if (machines > 0)
     if (const Cluster* shipped = shipped_cluster(kind)) {
       Answer<Cluster> several = resized(*shipped, machines * shipped->devices_per_node);
       if (!several)
@@ -344,13 +345,19 @@ Cluster cluster_named(const std::string& name) {
       several->name = name;
       return *std::move(several);
     }
-  for (const Cluster& cluster : shipped_clusters()) names.push_back(cluster.name);
-  // "8xh100": who names a device means machines that have it.
+  // "64xh100": who names a device means machines that have it, so many of them or with so many devices in all.
   std::vector<std::string> with_device;
-  const std::string machines = name.substr(0, name.size() - kind.size());
-  for (const std::string& shipped : names)
-    if (kind.size() > 3 && shipped.find(kind) != std::string::npos)
-      with_device.push_back(in_quotes(machines + shipped));
+  const auto suggest = [&](std::int64_t count, const Cluster& shipped) {
+    with_device.push_back(in_quotes((machines > 0 ? std::to_string(count) + "x" : "") + shipped.name) + " (" +
+                          counted(count > 0 ? count * shipped.devices_per_node : shipped.workers(), "device") + ")");
+  };
+  for (const Cluster& shipped : shipped_clusters()) {
+    names.push_back(shipped.name);
+    if (kind.size() <= 3 || shipped.name.find(kind) == std::string::npos) continue;
+    suggest(machines, shipped);
+    if (machines > shipped.devices_per_node && machines % shipped.devices_per_node == 0)
+      suggest(machines / shipped.devices_per_node, shipped);
+  }
   throw InputError("--cluster", "a shipped cluster or a JSON file", in_quotes(name),
                    with_device.empty() ? did_you_mean(name, names, "'stepcast list clusters' names the shipped ones")
                                        : "did you mean " + listed(with_device) + "?");

@@ -355,8 +355,8 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
                                               "provenance"};
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
-  top.require_keys(known);
-  if (top.at("schema").text() != schema) top.at("schema").refuse(in_quotes(schema));
+  top.require_schema(schema);
+  top.require_keys(known, {"schema", "name", "nodes", "devices_per_node", "inside", "network", "provenance"});
 
   Cluster c;
   c.name = top.at("name").text();

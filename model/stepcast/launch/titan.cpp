@@ -79,7 +79,7 @@ std::string why_not_titan(const LaunchInput& in) {
     return "its interleaved schedule needs micro-batches in whole rounds of the pipeline's stages or more";
   if (std::string why = modules_alone(l); !why.empty()) return why;
   if (l.recomputation == Recomputation::selective)
-    return "its selective recomputation keeps what this one does again, the core of attention";
+    return "its selective recomputation keeps what this one does again, the core of attention; its own is recompute=op";
   if (l.recomputed_blocks > 0 || l.recomputed_together > 1)
     return "its full recomputation is of every block by itself, not of the first blocks of a stage or of groups";
   if (!own_way_of(in, "torchtitan").empty())

@@ -113,6 +113,10 @@ Terms facts_of(const ReportPage& page) {
                                        percent(1 - faster.iteration / instead.iteration) + " less than " +
                                        plan_html(instead.plan) + " over " + html(page.cluster.all_reduce));
   }
+  if (const std::optional<RankedPlan>& halves = ranking.halves)
+    facts.emplace_back("also try", plan_html(halves->prediction.plan) + ", " +
+                                       html(text_of(halves->prediction.iteration)) +
+                                       ": gradients travel in two bytes, which rounds them");
   if (const std::string buffers = buffers_text(page.profile); !buffers.empty())
     facts.emplace_back("buffers", html(buffers));
   if (ranking.holds && !ranking.holds->below.empty())

@@ -518,4 +518,22 @@ Answer<Seconds> exposed_gradients(const Workload& w, const PricedSplit& split, c
   return std::max(Seconds(0), *exposed - idle_of(w, split, l, units));
 }
 
+Seconds bucket_copies(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& asked,
+                      std::span<const std::uint32_t> units, std::span<const Recomputation> again) {
+  if (!(w.copy_in + w.copy_out > 0) || l.zero > 1 || split.data->members == 1) return {};
+  const Profile profile = stage_profile(w, split, l, units, nullptr, again);
+  const Bytes all = profile.gradient_size();
+  const Seconds in(all.value() * w.copy_in), out(all.value() * w.copy_out);
+  if (l.zero == 1) return in + out;
+  const PlanSpec spec = with_automatic_options_tuned(profile, split.data->cluster, asked);
+  const Answer<CommunicationCost> cost = communication_cost(split.data->cluster, collective_of(spec));
+  const Answer<CommPlan> plan =
+      cost ? comm_plan_of(spec, profile, split.data->cluster, *cost) : Answer<CommPlan>(Inapplicable{cost.reason()});
+  if (!plan || plan->packing == Packing::none) return {};
+  double bucketed = 0;
+  for (const Transfer& t : plan->transfers)
+    if (t.carries_gradient && (t.tensors > 1 || plan->packing == Packing::all)) bucketed += t.tensors;
+  return in + out * std::min(1.0, bucketed / static_cast<double>(profile.tensors.size() * plan->period));
+}
+
 }  // namespace stepcast

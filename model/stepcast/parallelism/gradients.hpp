@@ -67,5 +67,8 @@ struct UnitGradients {
 [[nodiscard]] Answer<Seconds> exposed_gradients(const Workload&, const PricedSplit&, const Layout& resolved,
                                                 const PlanSpec&, std::span<const std::uint32_t> units, HotLoop&,
                                                 std::span<const Recomputation> again = {});
+/// Of that what the device does to bring whole gradients, or those of ZeRO-1, into buckets and out of them.
+[[nodiscard]] Seconds bucket_copies(const Workload&, const PricedSplit&, const Layout& resolved, const PlanSpec&,
+                                    std::span<const std::uint32_t> units, std::span<const Recomputation> again = {});
 
 }  // namespace stepcast

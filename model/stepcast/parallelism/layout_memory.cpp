@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace stepcast {
 namespace {
@@ -30,6 +31,7 @@ bool fully_shards(const Workload& w, const Layout& l) { return has_copies(w) && 
 
 /// What is there at one time of a backward pass beside weights and optimizer.
 struct Moment {
+  std::string_view name;
   Bytes gradients, activations, buffers;
   [[nodiscard]] Bytes sum() const { return gradients + activations + buffers; }
 };
@@ -85,16 +87,19 @@ Moment fullest_moment(const Workload& w, const ShardedDevice& d) {
   };
   const Bytes of_blocks = d.kept - u.end_kept;
   const Bytes root = d.root + Bytes(u.end * w.bytes_of_weight), flight = d.block + ahead(u.blocks - 1) + root;
-  const Moment at_head{before(0), d.kept + u.end_working, ahead(u.blocks) + root};
-  const Moment in_last_block{before(0), of_blocks + u.block_working, flight};
-  const Moment first_block_begins{before(but_one), u.block_kept + u.block_working,
-                                  d.block + root + (several ? sent : none)};
-  const Moment first_block_ends{before(but_one), none,
+  const Moment at_head{"in the backward pass of the head", before(0), d.kept + u.end_working, ahead(u.blocks) + root};
+  const Moment in_last_block{"in the backward pass of the last block", before(0), of_blocks + u.block_working, flight};
+  const Moment first_block_begins{"in the backward pass of the first block", before(but_one),
+                                  u.block_kept + u.block_working, d.block + root + (several ? sent : none)};
+  const Moment first_block_ends{"as the gradients of the first block are reduced", before(but_one), none,
                                 root + whole + (several ? d.block + sent : std::max(d.block, sent))};
-  const Moment at_end{before(d.parameters), none, Bytes(u.root * (w.bytes_of_weight + w.bytes_of_gradient))};
+  const Moment at_end{"as the gradients of the root are reduced", before(d.parameters), none,
+                      Bytes(u.root * (w.bytes_of_weight + w.bytes_of_gradient))};
   const Bytes next = d.block + ahead(u.blocks - 2) + root + sent;
-  const Moment last_but_one_begins{before(u.block), of_blocks - u.block_kept + u.block_working, next};
-  const Moment last_but_one_ends{before(u.block), of_blocks - 2 * u.block_kept, next + whole};
+  const Moment last_but_one_begins{"in the backward pass of the last block but one", before(u.block),
+                                   of_blocks - u.block_kept + u.block_working, next};
+  const Moment last_but_one_ends{"as the gradients of the last block but one are reduced", before(u.block),
+                                 of_blocks - 2 * u.block_kept, next + whole};
   const std::array moments{at_head,
                            in_last_block,
                            first_block_begins,
@@ -105,17 +110,18 @@ Moment fullest_moment(const Workload& w, const ShardedDevice& d) {
   return *std::ranges::max_element(moments, {}, &Moment::sum);
 }
 
-/// Gradients that are not there yet at the fullest moment leave their place to what is.
 MemoryUse fully_sharded(const Workload& w, std::span<const DividedMemory> parts, const MemoryOptions& options) {
   BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
   const bool gathers = std::ranges::all_of(parts, [](const DividedMemory& part) { return part.layout.zero == 3; });
   if (gathers) bytes = with_whole_weights(bytes);
   const ShardedDevice d = sharded_device(w, parts, bytes.gradient);
-  Moment m = fullest_moment(w, d);
-  const Bytes beside = m.activations + m.buffers - (d.gradients - m.gradients);
-  m.buffers = std::min(m.buffers, beside);
+  const Moment m = fullest_moment(w, d);
+  HeldParameters held = d.held;
+  held.gradients = bytes.gradient > 0 ? m.gradients.value() / bytes.gradient : 0;
   const Bytes received = parts.front().layout.pipeline > 1 ? 4 * d.boundary : Bytes(0);
-  return memory_use(d.held, bytes, beside - m.buffers, m.buffers + received, options);
+  MemoryUse use = memory_use(held, bytes, m.activations, m.buffers + received, options);
+  use.moment = m.name;
+  return use;
 }
 
 void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput& in) {
@@ -171,15 +177,26 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
   }
   const Bytes buckets = buffers.bucketed > 0 ? gradient_buckets(buffers.bucketed, w.bytes_of_gradient) : Bytes(0);
   const BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
+  const bool autocast =
+      (options.autocast || has_copies(w)) && parts.size() == 1 && under_autocast(w, parts.front().layout);
   // Gradients that are allocated as the backward pass goes take the place of what it needs no more: at its beginning
   // none are there, and at its end beside them only what a unit works with.
+  std::string_view moment;
   Bytes activations = kept + working;
-  const Bytes at_end = Bytes(parameters.gradients * bytes.gradient) + buffers.divided;
-  if (appear) activations = std::max(activations - at_end, working);
-  const MemoryUse use =
-      memory_use(parameters, bytes, activations, buckets + buffers.divided + buffers.received, options);
-  if (!(options.autocast || has_copies(w)) || parts.size() != 1 || !under_autocast(w, parts.front().layout)) return use;
-  return stepcast::under_autocast(use, bytes, buffers.bucketed > 0, options);
+  if (appear) {
+    const double gradient = autocast ? with_whole_weights(bytes).gradient : bytes.gradient;
+    if (kept >= Bytes(parameters.gradients * gradient) + buffers.divided) {
+      moment = "as the backward pass begins";
+      parameters.gradients = 0, buffers.divided = Bytes(0);
+    } else {
+      moment = "as the backward pass ends";
+      activations = working;
+    }
+  }
+  MemoryUse use = memory_use(parameters, bytes, activations, buckets + buffers.divided + buffers.received, options);
+  if (autocast) use = stepcast::under_autocast(use, bytes, buffers.bucketed > 0, options);
+  use.moment = moment;
+  return use;
 }
 
 MemoryUse memory_of(const Workload& w, const Layout& l, const StageMemoryInput& in, const MemoryOptions& options) {

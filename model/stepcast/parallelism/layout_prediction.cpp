@@ -24,10 +24,10 @@ std::uint32_t busiest_device(const EvaluatedLayout& e) {
   return busiest;
 }
 
-/// The parts of the step of one device; they sum to it. `gradients` is what it exposes of them itself; where it ends
-/// first it waits for those of the device that ends last.
-LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std::uint32_t d, Seconds gradients,
-                             Seconds gradients_of_last) {
+/// The parts of the step of one device; they sum to it. `gradients` is what it exposes of them itself, with their
+/// copies; where it ends first it waits for those of the device that ends last.
+LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, const PlanSpec& plan, std::uint32_t d,
+                             Seconds gradients, Seconds gradients_of_last) {
   const PipelineDevice& device = e.pipeline->devices[d];
   const double passes = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
   LayoutBreakdown b;
@@ -36,8 +36,9 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std:
   b.tensor = device.parts.tensor * passes;
   b.context = device.parts.context * passes;
   b.expert = device.parts.expert * passes;
-  b.gradients = gradients + device.parts.sharding * passes;
-  b.copies = device.parts.copies * passes;
+  const Seconds copied = std::min(gradients, state.bucket_copies(e, plan, device));
+  b.gradients = gradients - copied + device.parts.sharding * passes;
+  b.copies = device.parts.copies * passes + copied;
   b.update = state.update(e.layout, device);
   b.input = e.input;
   b.other = state.workload.step_overhead + state.delay;
@@ -129,6 +130,13 @@ std::string with_fused_attention(const LayoutTables& state, const LayoutPlan& pl
   return e ? text_of(e->iteration) + " and " + text_of(e->memory.total()) + " a device" : std::string();
 }
 
+/// No unit of the described model keeps anything for the core of its attention.
+bool frees_nothing(const Workload& w) {
+  return w.shape && std::ranges::none_of(w.kinds, [](const UnitKind& kind) {
+           return kind.shape && kind.shape->kept.attention > Bytes(0);
+         });
+}
+
 Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& plan) {
   const Answer<EvaluatedLayout> evaluated = state.evaluated(plan);
   if (!evaluated) return Inapplicable{evaluated.reason()};
@@ -149,7 +157,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   const std::uint32_t shown = busiest_device(e);
   const Seconds gradients = *state.gradients(e, plan.gradients, e.pipeline->devices[shown]);
   const Seconds gradients_of_last = *state.gradients(e, plan.gradients, e.pipeline->devices[e.last_device]);
-  p.breakdown = breakdown_of(state, e, shown, gradients, gradients_of_last);
+  p.breakdown = breakdown_of(state, e, plan.gradients, shown, gradients, gradients_of_last);
   p.throughput_samples_per_s = state.global_batch / p.iteration.value();
   p.model_flops_utilization = flops_utilization(state, p);
   set_interval(state, p);
@@ -161,6 +169,10 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
        {ring_text(e.layout, parts.ring * passes, p.breakdown.context), micro_batch_text(state, e)})
     if (!text.empty()) p.assumed.push_back(text);
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
+  if (p.plan.layout.recomputation == Recomputation::selective && frees_nothing(state.workload))
+    p.warnings.emplace_back(
+        "recompute=selective does the core of attention again, and fused attention keeps next to nothing that this "
+        "would free; torchtitan's selective is recompute=op, and Megatron-LM names modules");
   if (p.plan.layout.zero >= 2 && e.pipeline->devices[shown].parts.idle > Seconds(0) && !state.workload.sharded)
     p.warnings.emplace_back(
         "the host sets the pace and issues FSDP's part of the work as well, about 2 ms a block as PyTorch's "

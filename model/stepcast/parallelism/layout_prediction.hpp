@@ -134,7 +134,8 @@ inline constexpr auto result_fields<LayoutBreakdown> = std::tuple{
     ResultField{"gradients_s", &LayoutBreakdown::gradients, "their exposed communication, with ZeRO's gathers"},
     ResultField{
         "copies_s", &LayoutBreakdown::copies,
-        "of what ZeRO gathers and scatters, by a host that computes; with PyTorch's kernels also casts of weights"},
+        "of a trace: of gradients into buckets and out of them; of what ZeRO gathers and scatters, by a host that "
+        "computes; with PyTorch's kernels also casts of weights"},
     ResultField{"update_s", &LayoutBreakdown::update, "of the parameters"},
     ResultField{"input_s", &LayoutBreakdown::input, "waiting for the samples"},
     ResultField{"other_s", &LayoutBreakdown::other, "what every step has besides"}};

@@ -304,6 +304,10 @@ Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec
   return time;
 }
 
+Seconds LayoutTables::bucket_copies(const EvaluatedLayout& e, const PlanSpec& plan, const PipelineDevice& device) {
+  return stepcast::bucket_copies(workload, *e.split, e.layout, plan, *content_list_[device.content], device.again);
+}
+
 namespace {
 
 /// Samples that the machine with the most replicas loads for a step, over what every machine loaded in the trace.

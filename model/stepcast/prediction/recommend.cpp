@@ -378,6 +378,29 @@ std::optional<RankedPlan> on_best_base(const Profile& profile, const Cluster& cl
   return plan;
 }
 
+// DDP's hook that halves gradients, which whoever waits for the network turns on first.
+std::optional<RankedPlan> halves_of(const Profile& profile, const Cluster& cluster, const Ranking& ranking,
+                                    const RecommendOptions& options) {
+  const RankedPlan& best = ranking.exact.front();
+  if (options.allow_lossy || !options.plans.empty() || !profile.has_device() || cluster.workers() == 1)
+    return std::nullopt;
+  const PlanSpec hooked = plan_spec_of("ddp+fp16");
+  const auto is_ddp = [&](const RankedPlan& p) {
+    return !has_name_only(p) && p.prediction.plan.strategy == hooked.strategy;
+  };
+  const auto ddp = std::ranges::find_if(ranking.exact, is_ddp);
+  if (ddp == ranking.exact.end()) return std::nullopt;
+  std::optional<RankedPlan> half =
+      on_best_base(profile, cluster, hooked.modifiers.front(), std::span(&*ddp, 1), options);
+  constexpr double worth_rounding = 0.1;  // judgement: whoever rounds gradients wants a good part of the step for it
+  if (!half) return std::nullopt;
+  const double resolved = resolution_between(half->prediction, best.prediction);
+  if (rank_of(half->prediction) * (1 + std::max(worth_rounding, resolved)) >= rank_of(best.prediction))
+    return std::nullopt;
+  half->speed_up = rank_of(ranking.baseline) / rank_of(half->prediction);
+  return half;
+}
+
 }  // namespace
 
 std::vector<PlanSpec> preset_plans(const RecommendOptions& options) {
@@ -456,6 +479,7 @@ void hear_second_opinion(Ranking& ranking, const RecommendOptions& options) {
   options.second_opinion(ranking.baseline);
   for (std::vector<RankedPlan>* plans : {&ranking.exact, &ranking.others})
     for (RankedPlan& plan : *plans) options.second_opinion(plan.prediction);
+  if (ranking.halves) options.second_opinion(ranking.halves->prediction);
 }
 
 }  // namespace
@@ -533,6 +557,8 @@ Ranking recommended(const Profile& traced, const Cluster& cluster, const Recomme
   if (!ranking.exact.empty() && cluster.workers() > 1) ranking.as_good = as_good_of(profile, cluster, ranking, options);
   if (options.sensitivity && !options.model && cluster.workers() > 1)
     ranking.other_collective = other_collective_of(profile, cluster, ranking, options);
+  if (options.sensitivity && !ranking.exact.empty() && !stands_alone)
+    ranking.halves = halves_of(profile, cluster, ranking, options);
   hear_second_opinion(ranking, options);
   return ranking;
 }

@@ -62,6 +62,9 @@ struct Ranking {
   std::optional<Range> holds;
   std::optional<OptionRange> as_good;
   std::optional<OtherCollective> other_collective;
+  /// DDP's gradients in two bytes (its hook fp16), where nobody allowed lossy plans and this would win a tenth of the
+  /// step or more, and more than the answer resolves; of devices alone: a host adds halves slowly.
+  std::optional<RankedPlan> halves;
   bool by_step = false;  ///< as asked: plans that need more are among the rest
   bool named = false;    ///< somebody named its plans
 };
@@ -175,6 +178,9 @@ inline constexpr auto result_fields<Ranking> = std::tuple{
     ResultField{"inapplicable", &Ranking::inapplicable, "plans that cannot run"},
     ResultField{"other_collective", &Ranking::other_collective,
                 "if over 0.5 % faster than all exact plans without servers"},
+    ResultField{
+        "halves", &Ranking::halves,
+        "gradients in two bytes, if lossy plans were not allowed and this would win a tenth of the step or more"},
     ResultField{"as_good", &Ranking::as_good, "values of its tuned option with which the best plan is as good"},
     ResultField{"holds", &Ranking::holds, "how far the answer holds"}};
 

@@ -49,11 +49,12 @@ struct LayoutRow {
   std::string plan;
   std::optional<LayoutPrediction> prediction;
   std::string inapplicable;
+  std::string not_run{};  ///< why the framework that was asked for does not run it; empty: it does, or none was
 };
 struct LayoutComparisonReport {
   LayoutSubject subject;
   std::vector<LayoutRow> rows;  ///< in the order in which they were named
-  std::string traced{};         ///< the row that gains are over; empty: they are over the slowest
+  std::string traced{};         ///< the row that gains are over; empty: they are over the first that answers
 };
 
 struct LayoutSearchReport {

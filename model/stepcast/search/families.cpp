@@ -213,12 +213,12 @@ class Families {
   std::vector<LayoutFamily> found_;
 };
 
-/// Without a core of attention selective recomputation is none.
-bool has_attention(const Workload& workload) {
-  return std::any_of(workload.kinds.begin(), workload.kinds.end(), [](const UnitKind& kind) {
-    const bool described = kind.shape && std::any_of(kind.shape->operators.begin(), kind.shape->operators.end(),
-                                                     [](const OperatorShape& o) { return o.attention; });
-    return described || kind.attention_share > 0 || kind.kept.attention > Bytes(0);
+/// Selective recomputation frees what the core of attention keeps. Fused attention keeps next to nothing: it is done
+/// again for nothing there.
+bool frees_attention(const Workload& workload) {
+  return std::ranges::any_of(workload.kinds, [](const UnitKind& kind) {
+    if (kind.shape) return kind.shape->kept.attention > Bytes(0);
+    return kind.attention_share > 0 || kind.kept.attention > Bytes(0);
   });
 }
 
@@ -242,7 +242,7 @@ struct SwitchesOf {
 using Again = std::pair<Recomputation, bool>;
 std::vector<Again> recomputations_of(const LayoutSpace& space, const Workload& workload, bool several_blocks) {
   std::vector<Recomputation> all = {Recomputation::none, Recomputation::selective, Recomputation::full};
-  if (!has_attention(workload)) std::erase(all, Recomputation::selective);
+  if (!frees_attention(workload)) std::erase(all, Recomputation::selective);
   // What one framework alone does is tried for it.
   if (space.framework == "torchtitan" && workload.shape) all.push_back(Recomputation::operators);
   if ((space.framework.empty() || space.framework == "megatron") && modules_of(workload) != 0)

@@ -411,8 +411,8 @@ void LayoutSearch::finish() {
   result_.not_tried = not_tried(space_, families, workload_, parts_.back().cluster, options_.layout.global_batch);
 }
 
-// What would hold a job that fits nowhere: so many times as many devices, or gradients of two bytes. `least` searches
-// for the least memory whatever the cap.
+// What would hold a job that fits nowhere: so many times as many devices, gradients of two bytes, or compilation of a
+// model that runs kernel by kernel. `least` searches for the least memory whatever the cap.
 std::string what_would_fit(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                            LayoutSearchOptions least, Bytes cap) {
   constexpr std::int64_t most_times = 64;
@@ -437,6 +437,17 @@ std::string what_would_fit(const Workload& workload, const Cluster& cluster, con
     shape.gradient_dtype = shape.dtype;
     if (const std::string plan = smallest(workload_of(shape, *workload.device), cluster); !plan.empty())
       text += "; so do these devices with gradients=" + std::string(name_of(shape.dtype)) + " in the model: " + plan;
+  }
+  constexpr std::string_view eager = "loss=eager", compiled = "loss=compiled";
+  if (workload.device && workload.shape && workload.shape->heads > 0) {
+    std::string model = workload.shape->name;
+    if (const std::size_t at = model.find(eager); at != std::string::npos) model.replace(at, eager.size(), compiled);
+    else if (workload.shape->kernels == KernelSet::eager) model += "," + std::string(compiled);
+    const bool same = model == workload.shape->name;
+    if (const std::string plan = same ? "" : smallest(workload_of(model_shape_of(model), *workload.device), cluster);
+        !plan.empty())
+      text += "; so do these devices where torch.compile makes one kernel of the loss (" + std::string(compiled) +
+              " in the model): " + plan;
   }
   return text;
 }

@@ -74,13 +74,24 @@ void JsonNode::require_object() const {
   if (!json_->is_object()) refuse("an object");
 }
 
-void JsonNode::require_keys(const std::vector<std::string>& known) const {
+void JsonNode::require_schema(std::string_view schema) const {
+  require_object();
+  if (has("schema") && at("schema").text() != schema) at("schema").refuse(in_quotes(schema));
+}
+
+void JsonNode::require_keys(const std::vector<std::string>& known, std::initializer_list<const char*> needed) const {
   require_object();
   for (const auto& [key, value] : json_->items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     throw InputError(where_ + "/" + key, "a known key", in_quotes(key),
                      did_you_mean(key, known, "known keys: " + listed(known)));
   }
+  std::vector<std::string> missing;
+  for (const char* key : needed)
+    if (!has(key)) missing.emplace_back(key);
+  if (missing.size() > 1)
+    throw InputError(where_, "the keys " + listed(missing), "none of them", "all of them are required");
+  if (missing.size() == 1) (void)at(missing.front().c_str());
 }
 
 JsonNode JsonNode::at(const char* key, const char* expected) const {

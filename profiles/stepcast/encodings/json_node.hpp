@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,8 +30,10 @@ class JsonNode {
   /// `json` must outlive the node; `where` is its place ("cluster.json#").
   JsonNode(const Json& json, std::string where) : json_(&json), where_(std::move(where)) {}
 
-  /// Throws unless this is an object that has only `known` keys.
-  void require_keys(const std::vector<std::string>& known) const;
+  /// Throws unless this is an object that has only `known` keys and all of `needed`, of which it names all that miss.
+  void require_keys(const std::vector<std::string>& known, std::initializer_list<const char*> needed = {}) const;
+  /// Throws unless this is an object of that schema, or of none.
+  void require_schema(std::string_view schema) const;
   void require_object() const;
   [[nodiscard]] bool has(const char* key) const { return json_->contains(key); }
   /// Throws when the key is absent, of which `expected` says what it would hold.

@@ -11,11 +11,14 @@
 #include <stepcast/base/result_fields.hpp>
 #include <stepcast/profile/profile.hpp>
 
+#include <string_view>
+
 namespace [[gnu::visibility("default")]] stepcast {
 
 /// The fields are listed at the end.
 struct MemoryUse {
   Bytes parameters, gradients, optimizer, activations, buffers, margin;
+  std::string_view moment{};  ///< the fullest one, at which these are there; empty: all are there throughout
   [[nodiscard]] Bytes total() const { return parameters + gradients + optimizer + activations + buffers + margin; }
 };
 
@@ -71,6 +74,8 @@ inline constexpr auto result_fields<MemoryUse> =
                ResultField{"optimizer_bytes", &MemoryUse::optimizer, "state of the optimizer"},
                ResultField{"activations_bytes", &MemoryUse::activations, "of the micro-batches in flight"},
                ResultField{"buffers_bytes", &MemoryUse::buffers, "of communication"},
-               ResultField{"margin_bytes", &MemoryUse::margin, "fragmentation and the framework itself"}};
+               ResultField{"margin_bytes", &MemoryUse::margin, "fragmentation and the framework itself"},
+               ResultField{"moment", &MemoryUse::moment,
+                           "the fullest one of the step, at which these are there; empty: all are there throughout"}};
 
 }  // namespace stepcast

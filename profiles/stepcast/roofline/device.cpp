@@ -161,8 +161,8 @@ Device device_of_json(std::string_view text, std::string_view source) {
       "kernel_floor", "issue",  "on_host", "relative_error",   "attention_kernels", "provenance"};
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
-  top.require_keys(known);
-  if (top.at("schema").text() != schema) top.at("schema").refuse(in_quotes(schema));
+  top.require_schema(schema);
+  top.require_keys(known, {"schema", "name", "memory_bandwidth", "matrix_rate", "provenance"});
   Device d;
   d.name = top.at("name").text();
   if (top.has("memory")) d.memory = top.at("memory").bytes();

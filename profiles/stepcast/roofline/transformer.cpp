@@ -23,7 +23,8 @@
 // norms, residuals and activations move what Megatron-LM's do, and the loss reads its logits twice forward, and reads
 // and writes them backward. Eager, each operation goes through memory: rotary positions are some ten operations, the
 // gate's activation and its product two, gradients that meet are added by themselves, and the loss is that of 4-byte
-// copies. Counted from what a profiler saw of such kernels on H100 (PyTorch 2.11).
+// copies. Counted from what a profiler saw of such kernels on H100 (PyTorch 2.11). loss=eager beside compiled blocks is
+// what torchtitan did until April 2025 (pull request 1033), and what a script does that compiles its blocks alone.
 //
 // With s tokens a sample, hidden size h, a heads of size d, f the MLP's inner size, e bytes an element: what an
 // operator moves is counted from the kernels that Megatron-LM launches; what a block keeps are the terms of
@@ -52,7 +53,7 @@ struct Transformer {
   Optimizer optimizer = Optimizer::adam;
   double dropout = 0;
   std::optional<AttentionKernel> kernel{};  ///< of fused attention, where it is named
-  KernelSet kernels = KernelSet::megatron;
+  KernelSet kernels = KernelSet::megatron, loss = KernelSet::megatron;
   bool flash = false, causal = false, tied = false;
 
   [[nodiscard]] bool biased() const { return family != Family::llama; }
@@ -557,11 +558,11 @@ UnitShape head_of(const Transformer& t) {
   // copy in 4-byte numbers, its logarithm of the softmax in two passes, the loss; backward that of the loss into zeros,
   // of the softmax, and a copy back.
   const Bytes elements(t.s() * vocabulary);
-  if (t.kernels == KernelSet::compiled) {
+  if (t.loss == KernelSet::compiled) {
     unit.operators.push_back(memory_bound("cross entropy", Division::elements, elements * (2 * t.e()), 2, 1));
     unit.kept.divided = elements * t.e();
     unit.transient = elements * t.e();
-  } else if (t.eager()) {
+  } else if (t.loss == KernelSet::eager) {
     const double forward = t.e() + 4 + 4 + 4 + 4 + 4, backward = 4 + 4 + 4 + 4 + 4 + 4 + t.e();
     unit.operators.push_back(
         memory_bound("cross entropy", Division::elements, elements * forward, 3, backward / forward));
@@ -687,8 +688,11 @@ Transformer transformer_of(ModelDescriptionText& text) {
   read_recipe(text, t);
   using enum KernelSet;
   const std::string kernels = text.word("kernels", "megatron", {"megatron", "compiled", "eager"});
-  for (const KernelSet set : {megatron, compiled, eager})
+  const std::string loss = text.word("loss", kernels.c_str(), {"megatron", "compiled", "eager"});
+  for (const KernelSet set : {megatron, compiled, eager}) {
     if (kernels == name_of(set)) t.kernels = set;
+    if (loss == name_of(set)) t.loss = set;
+  }
   text.require_all_known();
   check_heads(text, t);
   check_newer_keys(text, t);

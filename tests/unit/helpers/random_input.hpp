@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
 #include <random>
 #include <string>
+#include <string_view>
 
 namespace stepcast::test {
 
@@ -26,6 +28,27 @@ class Draw {
  private:
   std::mt19937 engine_;
 };
+
+/// A number of a name (FNV-1a, 32 bits) and a salt, the same on every machine.
+inline std::uint32_t hash_of(std::string_view name, std::uint32_t salt) {
+  std::uint32_t hash = 2166136261u ^ salt;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  hash ^= hash >> 16;
+  return hash * 2246822507u;
+}
+
+/// Draws of one round for what has this name: who else is in its list, and where it stands there, changes none.
+inline Draw draw_of(unsigned seed, int round, std::string_view name) {
+  return Draw(hash_of(name, seed * 1000003u + static_cast<unsigned>(round)));
+}
+
+/// One of a family by its name: a newcomer takes some cases, and the others stay.
+template <class Family>
+const auto& any_of(Draw& draw, const Family& family) {
+  const auto salt = static_cast<std::uint32_t>(draw.engine()());
+  return *std::max_element(family.begin(), family.end(),
+                           [&](const auto& a, const auto& b) { return hash_of(a.name, salt) < hash_of(b.name, salt); });
+}
 
 struct ProfileShape {
   int most_layers = 8;

@@ -22,11 +22,6 @@ inline OptionValues random_options(Draw& draw, std::span<const OptionSpec> optio
   return values;
 }
 
-template <class Family>
-const auto& any_of(Draw& draw, const Family& family) {
-  return family[static_cast<std::size_t>(draw.whole(0, static_cast<int>(family.size()) - 1))];
-}
-
 /// A strategy with up to `most` modifiers, all with random options.
 inline PlanSpec random_composition(Draw& draw, int most) {
   const Strategy& strategy = any_of(draw, strategies());

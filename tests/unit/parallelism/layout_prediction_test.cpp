@@ -170,6 +170,10 @@ TEST_CASE("A traced profile under a layout of data parallelism takes what it tak
         // A strategy with a timer waits for it on a lone worker, too; a layout has nothing to send there.
         const double tolerance = c.workers() > 1 ? 0.02 : strategy.phases > 1 ? 0.003 : 1e-4;
         CHECK(layout->iteration.value() == Approx(flat->iteration.value()).epsilon(tolerance));
+        // Copies into buckets and out of them are computed, in both.
+        if (strategy.name == "ddp" || strategy.name == "bsp" || strategy.name == "wfbp")
+          CHECK(std::abs(layout->breakdown.exposed().value() - flat->breakdown.exposed_communication.value()) <=
+                tolerance * flat->iteration.value());
         ++compared;
       }
   }

@@ -228,10 +228,16 @@ TEST_CASE("fully_shard holds whole weights, Adam's moments, and gradients in pla
   const LayoutPrediction small = prediction(w, 1, "layout(mb=1, zero=3)/ddp", 1);
   const LayoutPrediction large = prediction(w, 1, "layout(mb=32, zero=3)/ddp", 32);
   const LayoutPrediction two = prediction(w, 1, "layout(mb=32, zero=3)/ddp", 64);
-  for (const LayoutPrediction* p : {&small, &large}) {
+  for (const LayoutPrediction* p : {&small, &large})
     CHECK((p->memory.parameters + p->memory.optimizer).value() == Approx(12 * parameters));
-    CHECK(p->memory.gradients.value() == Approx(4 * parameters));
-  }
+  // What is there is named by its moment.
+  CHECK(small.memory.gradients.value() == Approx(4 * parameters));
+  CHECK(small.memory.activations == Bytes(0));
+  CHECK(small.memory.moment == "as the gradients of the root are reduced");
+  CHECK(large.memory.gradients == Bytes(0));
+  CHECK(large.memory.moment == "in the backward pass of the head");
+  CHECK(two.memory.gradients.value() == Approx(4 * parameters));
+  CHECK((two.memory.activations - large.memory.activations).value() == Approx(0));
   // Of few activations the end is the fullest: the root's gradients in both types beside those of all.
   const double root = 2 * 8192 * 1024 + 1024;
   CHECK((small.memory.total() - small.memory.margin).value() == Approx(16 * parameters + (2 + 4) * root));

@@ -50,7 +50,11 @@ std::vector<Question> questions(Draw& draw, const std::vector<Model>& models, in
   std::vector<Question> all;
   for (std::size_t m = 0; m < models.size(); ++m)
     for (int round = 0; round < rounds; ++round) {
-      for (const Strategy& s : strategies()) all.push_back({m, {&s, random_options(draw, s.options)}, {}});
+      const auto seed = static_cast<unsigned>(draw.engine()());
+      for (const Strategy& s : strategies()) {
+        Draw own = draw_of(seed, round, s.name);
+        all.push_back({m, {&s, random_options(own, s.options)}, {}});
+      }
       all.push_back({m, random_composition(draw, 2), {}});
     }
   for (Question& q : all) q.answer = reference(models[q.model], q.plan);

@@ -107,6 +107,9 @@ TEST_CASE("a device reads back from its JSON") {
 TEST_CASE("what is no device is refused with its place") {
   CHECK(refusal("{") != "accepted");
   CHECK(refusal("[]") == "device.json#: expected an object, found []");
+  CHECK(refusal(R"({"name": "x"})") ==
+        "device.json#: expected the keys schema, memory_bandwidth, matrix_rate, provenance, found none of them; all of "
+        "them are required");
   CHECK(refusal(with("half_m", "half_q")) ==
         "device.json#/half_q: expected a known key, found 'half_q'; did you mean "
         "'half_m'?");

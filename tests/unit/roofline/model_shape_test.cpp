@@ -240,6 +240,14 @@ TEST_CASE("PyTorch's kernels, eager and compiled: bytes of a small block by hand
     check(compiled, {1, name, 3 * 16 * token, 2 * 3 * 16 * token, 1});
   check(compiled, {1, "gated activation", 3 * 24 * token, 5 * 24 * token, 1});
   check(compiled, {2, "cross entropy", 2 * 2 * logits, 2 * 2 * logits, 2});
+  // Blocks may be compiled and the loss not: its copies are held, and two more are worked with.
+  const ModelShape of_blocks = model_shape_of(small + "compiled,loss=eager");
+  check(of_blocks, {1, "gated activation", 3 * 24 * token, 5 * 24 * token, 1});
+  check(of_blocks, {2, "cross entropy", ((2 + 4) + 3 * 4 + 4) * logits, (4 + 4 + 3 * 4 + (4 + 2)) * logits, 3});
+  CHECK(of_blocks.units[2].kept.divided.value() == doctest::Approx(4 * logits));
+  CHECK(of_blocks.units[2].transient.value() == doctest::Approx(8 * logits));
+  CHECK(compiled.units[2].kept.divided.value() == doctest::Approx(2 * logits));
+  CHECK(compiled.units[2].transient.value() == doctest::Approx(2 * logits));
   // Rotary positions of queries (16) and the key (8): eager x times cosines 2, one half turned in sign 1, both put
   // together 2, times sines 2, the sum 3, of each of the two five kernels; compiled x read and written.
   const auto rotary = [](const ModelShape& m) -> const OperatorShape& {

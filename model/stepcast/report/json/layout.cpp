@@ -129,10 +129,12 @@ void write_layout_comparison_json(std::ostream& out, const LayoutComparisonRepor
   Json json = {{"schema", "stepcast.layout_comparison/1"}};
   add_subject(json, report.subject);
   json["traced"] = report.traced.empty() ? Json(nullptr) : Json(report.traced);
-  json["predictions"] = json["inapplicable"] = Json::array();
-  for (const LayoutRow& row : report.rows)
+  json["predictions"] = json["inapplicable"] = json["not_run"] = Json::array();
+  for (const LayoutRow& row : report.rows) {
     if (row.prediction) json["predictions"].push_back(json_value(*row.prediction));
     else json["inapplicable"].push_back({{"plan", row.plan}, {"reason", row.inapplicable}});
+    if (!row.not_run.empty()) json["not_run"].push_back({{"plan", row.plan}, {"reason", row.not_run}});
+  }
   write(out, json);
 }
 

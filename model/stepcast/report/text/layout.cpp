@@ -118,6 +118,7 @@ void write_memory(std::ostream& out, const LayoutPrediction& p) {
     table.add_row({std::string(name), text_of(size), total > Bytes(0) ? percent(size / total) : ""});
   out << '\n';
   table.write(out);
+  if (!m.moment.empty()) out << "(at the fullest moment, " << m.moment << ")\n";
 }
 
 }  // namespace
@@ -355,6 +356,10 @@ void write_layout_comparison_text(std::ostream& out, const LayoutComparisonRepor
   for (const LayoutRow& row : report.rows)
     if (!row.prediction) refused.add_row({row.plan, row.inapplicable});
   if (!refused.empty()) out << '\n', refused.write(out);
+  TextTable not_run({{"not run"}, {"by", Align::flexible}});
+  for (const LayoutRow& row : report.rows)
+    if (!row.not_run.empty()) not_run.add_row({row.plan, row.not_run});
+  if (!not_run.empty()) out << '\n', not_run.write(out);
   write_distinguishing_notes(out, report.rows);
   write_layout_grounds(out, report.subject);
 }

@@ -130,6 +130,26 @@ void write_other_collective(std::ostream& out, const OtherCollective& other, con
                      cluster.all_reduce);
 }
 
+void write_halves(std::ostream& out, const RankedPlan& halves, const Prediction& best) {
+  const Prediction& p = halves.prediction;
+  write_labelled(out, "also try",
+                 text_of(p.plan) + ", " + text_of(p.iteration) + ", " + percent(1 - p.iteration / best.iteration) +
+                     " less: gradients travel in two bytes, which rounds them (model.register_comm_hook(None, "
+                     "default_hooks.fp16_compress_hook)); --allow lossy ranks such plans");
+}
+
+/// Where the best plan still waits for messages a good part of its step, and nobody allowed plans that send less.
+void write_ways_out(std::ostream& out, const RankingReport& report) {
+  constexpr double good_part = 0.25;
+  const Prediction& p = report.ranking.exact.front().prediction;
+  if (!report.ranking.others.empty() || report.cluster.workers() == 1 ||
+      p.breakdown.exposed_communication < good_part * p.iteration)
+    return;
+  write_labelled(out, "also ask",
+                 "--allow lossy,stale,periodic for plans that send less, which changes the training; 'stepcast sweep' "
+                 "with --over bandwidth=1Gb/s..400Gb/s --keep 90% for the network that would do");
+}
+
 std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
   const double resolution = resolution_between(best.prediction, baseline);
   const bool is_told = baseline.iteration > best.prediction.iteration * (1 + resolution);
@@ -179,6 +199,8 @@ void write_advice(std::ostream& out, const RankingReport& report) {
   write_labelled(out, "bound", p.bound);
   write_simplest(out, report.ranking.exact);
   if (report.ranking.other_collective) write_other_collective(out, *report.ranking.other_collective, report.cluster);
+  if (report.ranking.halves) write_halves(out, *report.ranking.halves, p);
+  write_ways_out(out, report);
   if (const std::string buffers = buffers_text(report.profile); !buffers.empty())
     write_labelled(out, "buffers", buffers);
   if (report.ranking.holds) write_labelled(out, "holds", range_text(*report.ranking.holds, text_of(p.plan)));
