@@ -135,16 +135,15 @@ void write_halves(std::ostream& out, const RankedPlan& halves, const Prediction&
   write_labelled(out, "also try",
                  text_of(p.plan) + ", " + text_of(p.iteration) + ", " + percent(1 - p.iteration / best.iteration) +
                      " less: gradients travel in two bytes, which rounds them (model.register_comm_hook(None, "
-                     "default_hooks.fp16_compress_hook)); --allow lossy ranks such plans");
+                     "default_hooks.fp16_compress_hook))");
 }
 
 /// Where the best plan still waits for messages a good part of its step, and nobody allowed plans that send less.
 void write_ways_out(std::ostream& out, const RankingReport& report) {
   constexpr double good_part = 0.25;
   const Prediction& p = report.ranking.exact.front().prediction;
-  if (!report.ranking.others.empty() || report.cluster.workers() == 1 ||
-      p.breakdown.exposed_communication < good_part * p.iteration)
-    return;
+  const bool waits = p.breakdown.exposed_communication >= good_part * p.iteration || report.ranking.halves;
+  if (!waits || !report.ranking.others.empty() || report.cluster.workers() == 1) return;
   write_labelled(out, "also ask",
                  "--allow lossy,stale,periodic for plans that send less, which changes the training; 'stepcast sweep' "
                  "with --over bandwidth=1Gb/s..400Gb/s --keep 90% for the network that would do");
