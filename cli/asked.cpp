@@ -213,7 +213,7 @@ Prediction recorded_answer(const Asked& asked) {
       "'stepcast replay TRACE --what \"network(by=2)\"' makes the links of the recorded step faster, whatever they "
       "carry, and 'stepcast TRACE' says where its time goes";
   throw InputError("cluster '" + cluster.name + "'", "a cluster that can run its collectives", job.reason(),
-                   otherwise + (asked.refusal.empty() ? "" : "; " + asked.refusal));
+                   asked.refusal.empty() ? otherwise : asked.refusal);
 }
 
 Profile changed_profile(const PreparedQuestion& question, const Scenario& changes) {

@@ -121,7 +121,7 @@ void add_framework_flag(CLI::App& app, LayoutFlags& flags) {
 
 void refuse_framework(const std::string& found) {
   throw InputError("--framework", "a plan with a layout, which frameworks run", found,
-                   "such as 'layout(zero=3)/ddp'; --global-batch makes one of every plan");
+                   "name one, with --plan: fsdp, or 'layout(zero=3)/ddp'");
 }
 
 void add_measured_flag(CLI::App& app, LayoutFlags& flags) {

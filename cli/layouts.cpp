@@ -89,13 +89,15 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
     advice = layout_advice(*workload, question.cluster(), space_of(flags), options);
   }
   if (!advice) return refuse_layout("layout/ddp", advice.reason(), output);
-  const LayoutSearchReport report{layout_subject_of(question, check),
-                                  *advice,
-                                  options.search,
-                                  reason,
-                                  flags.frontier,
-                                  flags.framework,
-                                  batch_choice};
+  const LayoutSearchReport report{
+      layout_subject_of(question, check),
+      *advice,
+      options.search,
+      reason,
+      flags.frontier,
+      flags.framework,
+      batch_choice,
+      advice->best.empty() ? std::nullopt : by_pytorch(question, advice->best.front(), flags.framework)};
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout_search(out, report); });
   return advice->best.empty() ? answer_is_no : answered;
 }

@@ -71,7 +71,8 @@ void check_point(double size, double seconds, const std::string& where) {
                      "look for columns of another unit");
 }
 
-/// Points in any order, repeated sizes allowed: sorted, the median where a size occurs more than once.
+/// Points in any order, repeated sizes allowed: sorted, the median where a size occurs more than once. Times of one
+/// size that contradict each other are not of one setting.
 class Points {
  public:
   void add(double size, double seconds, const std::string& where) {
@@ -79,10 +80,16 @@ class Points {
     times_[size].push_back(seconds);
   }
   [[nodiscard]] bool empty() const { return times_.empty(); }
-  void move_to(MeasuredCollective& table) {
+  void move_to(MeasuredCollective& table, const std::string& where) {
+    constexpr double most = 4;
     for (auto& [size, times] : times_) {
       std::sort(times.begin(), times.end());
       const std::size_t n = times.size();
+      const double low = times[n / 4], high = times[3 * n / 4];  // outliers aside
+      if (high > most * low)
+        throw InputError(where, "one time of a message of " + text_of(Bytes(size)),
+                         text_of(Seconds(low)) + " and " + text_of(Seconds(high)),
+                         "calibrate each setting by a log of its own");
       table.sizes.emplace_back(size);
       table.times.emplace_back(n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2);
     }
@@ -167,7 +174,10 @@ class NcclTestsReader {
         continue;
       }
       if (read_gloo(line, place(source_, lines.number))) continue;
-      if (const std::string test = test_named_in(line, "_perf"); !test.empty()) operation_ = test;
+      if (const std::string test = test_named_in(line, "_perf"); !test.empty()) {
+        if (!operation_.empty() && test != operation_) finish();  // the table before was cut off
+        operation_ = test;
+      }
       if (line.front() == '#') {
         comment(words_of(line.substr(1)));
       } else if (time_column_ && is_row(line)) {
@@ -379,7 +389,7 @@ class NcclTestsReader {
       const auto hosts = static_cast<std::int64_t>(hosts_.size());
       if (hosts > 0 && ranks_ % hosts == 0) table.nodes = hosts;
       table.devices_per_process = std::max<std::int64_t>(1, std::min(per_process_, ranks_));
-      points_.move_to(table);
+      points_.move_to(table, first_row_);
       if (program_ != "nccl-tests" && operation_ == "send") table.nodes = 2;
       table.provenance = std::string(program_) + " log " + std::string(source_);
       if (program_ == "nccl-tests") table.provenance += ", out of place";
@@ -572,7 +582,7 @@ std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::s
   }
   std::vector<MeasuredCollective> result;
   for (auto& [key, table] : tables) {
-    groups.at(key).second.move_to(table);
+    groups.at(key).second.move_to(table, std::string(source));
     result.push_back(std::move(table));
   }
   return result;

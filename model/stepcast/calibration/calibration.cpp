@@ -167,7 +167,10 @@ Operation fit_links(Calibration& result, const CollectiveAlgorithm& algorithm) {
 }
 
 /// Tables of the same operation and machines as one: the median of each size.
-std::vector<MeasuredCollective> merged(std::span<const MeasuredCollective> tables, const Cluster& machines) {
+/// `spread`: is given the root mean square of how far, in logarithms, tables of one collective are from their median.
+std::vector<MeasuredCollective> merged(std::span<const MeasuredCollective> tables, const Cluster& machines,
+                                       double& spread) {
+  double sum = 0, count = 0;
   struct Points {
     MeasuredCollective first;
     std::map<Bytes, std::vector<double>> times;
@@ -192,10 +195,13 @@ std::vector<MeasuredCollective> merged(std::span<const MeasuredCollective> table
     table.times.clear();
     for (const auto& [size, times] : group.times) {
       table.sizes.push_back(size);
-      table.times.emplace_back(quantile(times, 0.5));
+      const double median = quantile(times, 0.5);
+      table.times.emplace_back(median);
+      for (const double time : times) sum += std::pow(std::log(time / median), 2), ++count;
     }
     if (group.sources > 1) table.provenance += ", median of " + std::to_string(group.sources) + " tables";
   }
+  spread = count > 0 ? std::sqrt(sum / count) : 0;
   return all;
 }
 
@@ -307,7 +313,31 @@ void judge_links(Calibration& result, bool from_table) {
   }
 }
 
+/// How a table's time grows with the size at its end: 1 where bandwidth bounds it, 0 where latency does.
+double growth_of(const MeasuredCollective& table) {
+  constexpr double apart = 4;
+  const double last = table.sizes.back().value();
+  std::size_t i = table.sizes.size() - 1;
+  while (i > 0 && table.sizes[i].value() > last / apart) --i;
+  const double factor = last / table.sizes[i].value();
+  return factor > 1 ? std::log(table.times.back() / table.times[i]) / std::log(factor) : 0;
+}
+
 }  // namespace
+
+void refuse_small_messages(std::span<const MeasuredCollective> measured) {
+  constexpr double half_latency = 0.5;
+  const MeasuredCollective* largest = nullptr;
+  for (const MeasuredCollective& table : measured) {
+    if (table.sizes.empty() || growth_of(table) >= half_latency) return;
+    if (!largest || table.sizes.back() > largest->sizes.back()) largest = &table;
+  }
+  if (largest && largest->sizes.size() > 1)
+    throw InputError(largest->provenance,
+                     "messages so large that their time grows with them, which shows the bandwidth",
+                     "at most " + text_of(largest->sizes.back()) + ", which take " + text_of(largest->times.back()),
+                     "measure up to 64 MiB or more: all_reduce_perf -b 8 -e 1G -f 2");
+}
 
 Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measured) {
   Calibration result;
@@ -317,7 +347,12 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
     throw InputError("calibrate", "an algorithm with an all-reduce", in_quotes(base.all_reduce));
   }
   std::vector<MeasuredCollective> all(measured.begin(), measured.end());
-  if (algorithm->carries) all = merged(all, base);
+  double spread = 0;
+  if (algorithm->carries) all = merged(all, base, spread);
+  constexpr double alike = 0.1;
+  if (spread > alike)
+    result.notes.push_back("what was measured more than once differs by " + percent(spread) +
+                           " (rms), which the error of the links includes: calibrate each setting on its own");
   for (MeasuredCollective& table : all) {
     if (table.workers == 0) {
       table.workers = base.workers();
@@ -372,7 +407,7 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
     }
   }
   judge_links(result, from_table);
-  result.cluster.relative_error = std::sqrt(sum / static_cast<double>(n));
+  result.cluster.relative_error = std::hypot(std::sqrt(sum / static_cast<double>(n)), spread);
   result.cluster = checked(std::move(result.cluster), "calibrate");
   if (const Answer<CommunicationCost> usable = communication_cost(result.cluster); !usable)
     result.notes.push_back(usable.reason());

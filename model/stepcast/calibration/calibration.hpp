@@ -44,5 +44,7 @@ struct Calibration {
 /// says of a replaced number goes. Throws InputError for measurements that no one cluster makes: forms that miss them
 /// by more than 100 % (root mean square), or that would need a latency below 10 ns though small messages were measured.
 [[nodiscard]] Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measured);
+/// Throws InputError where no benchmark went on to messages that bandwidth bounds: a fit would invent it.
+void refuse_small_messages(std::span<const MeasuredCollective> measured);
 
 }  // namespace stepcast

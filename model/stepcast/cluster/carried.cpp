@@ -51,6 +51,16 @@ Residual residual_of(const MeasuredCollective& table, const Cluster& cluster, Op
   return residual;
 }
 
+/// What a table says of a size between its own; below them the first, above them the last by the bytes.
+Seconds time_of(const MeasuredCollective& table, double size) {
+  const auto above = std::lower_bound(table.sizes.begin(), table.sizes.end(), Bytes(size));
+  if (above == table.sizes.begin()) return table.times.front();
+  if (above == table.sizes.end()) return table.times.back() * (size / table.sizes.back().value());
+  const auto i = static_cast<std::size_t>(above - table.sizes.begin());
+  const double share = std::log(size / table.sizes[i - 1].value()) / std::log(table.sizes[i] / table.sizes[i - 1]);
+  return table.times[i - 1] * std::pow(table.times[i] / table.times[i - 1], share);
+}
+
 /// What is left of a residual that is carried from `from` workers to `to`.
 double share_left(double from, double to) {
   const double factor = std::max(from / to, to / from);
@@ -177,11 +187,15 @@ std::optional<MeasuredCollective> carried_table(const Cluster& c, Operation op, 
   MeasuredCollective carried;
   carried.operation = name_of(op);
   carried.workers = c.workers();
+  // More machines than were measured, of as many devices, are not faster than these, whatever is left of the residual.
+  const bool beyond = below == above && c.workers() > below->workers && c.nodes > 1 &&
+                      below->workers == nodes_of(*below, c) * c.devices_per_node;
   const auto add = [&](double size) {
     const double at = std::log(size / divisor);
     const double residual = left * ((1 - share) * low.at(at) + share * high.at(at));
+    const Seconds time = forms(Bytes(size)) * std::exp(residual);
     carried.sizes.emplace_back(size);
-    carried.times.push_back(forms(Bytes(size)) * std::exp(residual));
+    carried.times.push_back(beyond ? std::max(time, time_of(*below, size)) : time);
   };
   const MeasuredCollective& nearest = workers / low.workers <= high.workers / workers ? *below : *above;
   const double scale = is_divided(op) ? workers / static_cast<double>(nearest.workers) : 1;

@@ -354,6 +354,7 @@ Cluster cluster_named(const std::string& name) {
   for (const Cluster& shipped : shipped_clusters()) {
     names.push_back(shipped.name);
     if (kind.size() <= 3 || shipped.name.find(kind) == std::string::npos) continue;
+    if (machines > 0 && shipped.nodes > 1) continue;  // its name says how many machines there are
     suggest(machines, shipped);
     if (machines > shipped.devices_per_node && machines % shipped.devices_per_node == 0)
       suggest(machines / shipped.devices_per_node, shipped);

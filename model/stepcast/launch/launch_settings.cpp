@@ -44,7 +44,9 @@ std::string launch_framework_of(const std::string& text, const char* where) {
 }
 
 std::string model_run_by(const std::string& description, std::string_view framework) {
-  const std::string_view kernels = framework == "pytorch" ? "eager" : framework == "torchtitan" ? "compiled" : "";
+  const std::string_view kernels = framework == "pytorch" || framework == "horovod" ? "eager"
+                                   : framework == "torchtitan"                      ? "compiled"
+                                                                                    : "";
   const ModelShape shape = model_shape_of(description);
   if (kernels.empty() || shape.heads == 0) return description;
   std::string out = shape.name;

@@ -188,7 +188,11 @@ std::string why_not_ddp(const LaunchInput& in) {
 
 std::string ddp_text(const LaunchInput& in) {
   std::string text = converted_linear_layers(in.workload) + recomputation_lines(in.layout);
-  if (const std::string held = held_under_autocast(in); !held.empty()) text += "# a device holds " + held + "\n";
+  // Of a transformer whose kernels nobody named the answer says what PyTorch's own hold.
+  const ModelShape* shape = in.workload.shape ? &*in.workload.shape : nullptr;
+  const bool said = shape && shape->heads > 0 && !shape->kernels_given;
+  if (const std::string held = said ? "" : held_under_autocast(in); !held.empty())
+    text += "# a device holds " + held + "\n";
   const bool wrapped = in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name == "ddp";
   text += "model = " + (wrapped ? settings_of(in.plan.gradients) : "DistributedDataParallel(model)") + "\n";
   const bool mixed = mixed_precision(in.workload);

@@ -349,7 +349,8 @@ std::optional<OtherCollective> other_collective_of(const Profile& profile, const
                                   [](const RankedPlan& p) { return !needs_servers(p.prediction.plan); });
   const Seconds own_best = std::min_element(over_own.begin(), over_own.end(), faster)->prediction.iteration;
   const Seconds to_beat = std::min(first->prediction.iteration, own_best);
-  if (other.plan.prediction.iteration * (1 + indifference) >= to_beat) return std::nullopt;
+  const double resolved = resolution_between(other.plan.prediction, first->prediction);
+  if (other.plan.prediction.iteration * (1 + resolved) >= to_beat) return std::nullopt;
   return other;
 }
 
@@ -382,8 +383,7 @@ std::optional<RankedPlan> on_best_base(const Profile& profile, const Cluster& cl
 std::optional<RankedPlan> halves_of(const Profile& profile, const Cluster& cluster, const Ranking& ranking,
                                     const RecommendOptions& options) {
   const RankedPlan& best = ranking.exact.front();
-  if (options.allow_lossy || !options.plans.empty() || !profile.has_device() || cluster.workers() == 1)
-    return std::nullopt;
+  if (options.allow_lossy || !options.plans.empty() || cluster.workers() == 1) return std::nullopt;
   const PlanSpec hooked = plan_spec_of("ddp+fp16");
   const auto is_ddp = [&](const RankedPlan& p) {
     return !has_name_only(p) && p.prediction.plan.strategy == hooked.strategy;

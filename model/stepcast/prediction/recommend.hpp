@@ -63,7 +63,7 @@ struct Ranking {
   std::optional<OptionRange> as_good;
   std::optional<OtherCollective> other_collective;
   /// DDP's gradients in two bytes (its hook fp16), where nobody allowed lossy plans and this would win a tenth of the
-  /// step or more, and more than the answer resolves; of devices alone: a host adds halves slowly.
+  /// step or more, and more than the answer resolves.
   std::optional<RankedPlan> halves;
   bool by_step = false;  ///< as asked: plans that need more are among the rest
   bool named = false;    ///< somebody named its plans
@@ -177,7 +177,7 @@ inline constexpr auto result_fields<Ranking> = std::tuple{
     ResultField{"others", &Ranking::others, "lossy, stale and periodic plans, if allowed"},
     ResultField{"inapplicable", &Ranking::inapplicable, "plans that cannot run"},
     ResultField{"other_collective", &Ranking::other_collective,
-                "if over 0.5 % faster than all exact plans without servers"},
+                "if faster than all exact plans without servers by more than the answer resolves"},
     ResultField{
         "halves", &Ranking::halves,
         "gradients in two bytes, if lossy plans were not allowed and this would win a tenth of the step or more"},

@@ -1,10 +1,12 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/self_check.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/report/layout_report.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace stepcast {
@@ -43,7 +45,24 @@ LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfChec
 LayoutReport layout_report_of(const PreparedQuestion& question, const SelfCheck& check,
                               const LayoutPrediction& prediction, std::string_view framework) {
   return {layout_subject_of(question, check), prediction,
-          launch_settings(*question.workload(), prediction, framework, question.cluster().device_memory)};
+          launch_settings(*question.workload(), prediction, framework, question.cluster().device_memory),
+          by_pytorch(question, prediction, framework)};
+}
+
+std::optional<ByPytorch> by_pytorch(const PreparedQuestion& question, const LayoutPrediction& prediction,
+                                    std::string_view framework) {
+  constexpr std::string_view pytorch = "pytorch";
+  const Workload& w = *question.workload();
+  if (!framework.empty() || !w.shape || !w.device || w.shape->heads == 0 || w.shape->kernels_given ||
+      !why_not_launched(w, prediction.plan, prediction.micro_batches, pytorch).empty())
+    return std::nullopt;
+  LayoutOptions options = question.layout_options();
+  options.memory = memory_options_of(pytorch);
+  options.memory_cap = Bytes(std::numeric_limits<double>::infinity());
+  const Workload own = workload_of(model_shape_of(model_run_by(w.shape->name, pytorch)), *w.device);
+  const Answer<LayoutPrediction> p = predicted(own, question.cluster(), prediction.plan, options);
+  if (!p) return std::nullopt;
+  return ByPytorch{p->iteration, p->memory.total()};
 }
 
 Answer<UnitFrontiers> unit_frontiers(const PreparedQuestion& question, std::vector<std::int64_t> workers,

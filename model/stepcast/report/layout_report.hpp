@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,10 +33,17 @@ struct LayoutSubject {
   std::string doubt{};                           ///< what layouts leave out of a traced job, in words; empty: little
 };
 
+/// What a layout takes by PyTorch's own kernels, and holds.
+struct ByPytorch {
+  Seconds iteration;
+  Bytes memory;
+};
+
 struct LayoutReport {
   LayoutSubject subject;
   const LayoutPrediction& prediction;
   std::vector<LaunchSettings> settings;
+  std::optional<ByPytorch> by_pytorch{};
 };
 
 /// What the report of a question's layout is made of. Refers to the question, whose model has to be divisible, to the
@@ -43,6 +51,11 @@ struct LayoutReport {
 [[nodiscard]] LayoutSubject layout_subject_of(const PreparedQuestion&, const SelfCheck&);
 [[nodiscard]] LayoutReport layout_report_of(const PreparedQuestion&, const SelfCheck&, const LayoutPrediction&,
                                             std::string_view framework = {});
+
+/// Of a described model that names no kernels, so that its times are those of Megatron-LM's, and a layout that PyTorch
+/// runs as well; `framework`: the one that was asked for, whose kernels the question has. Nothing of others.
+[[nodiscard]] std::optional<ByPytorch> by_pytorch(const PreparedQuestion&, const LayoutPrediction&,
+                                                  std::string_view framework);
 
 /// One of several layouts; without a prediction where it does not work.
 struct LayoutRow {
@@ -61,10 +74,11 @@ struct LayoutSearchReport {
   LayoutSubject subject;
   const LayoutAdvice& advice;
   LayoutSearchOptions options;
-  std::string reason;          ///< why layouts were searched though nobody asked; may be empty
-  bool frontier = false;       ///< show it
-  std::string framework{};     ///< that has to run the layouts; empty: any
-  std::string batch_choice{};  ///< "the best of ...", where the batch was searched, too
+  std::string reason;                     ///< why layouts were searched though nobody asked; may be empty
+  bool frontier = false;                  ///< show it
+  std::string framework{};                ///< that has to run the layouts; empty: any
+  std::string batch_choice{};             ///< "the best of ...", where the batch was searched, too
+  std::optional<ByPytorch> by_pytorch{};  ///< of the best
 };
 
 struct LayoutTimelineReport {

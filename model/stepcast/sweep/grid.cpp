@@ -1,5 +1,6 @@
 // A place is made from the values of its point: profile, then cluster, then the pipeline that feeds them.
 #include <stepcast/base/text.hpp>
+#include <stepcast/cluster/carried.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/sweep/axis_rules.hpp>
@@ -223,7 +224,9 @@ Answer<Prediction> SweepGrid::prediction_at(const SweepPlace& place, const Plan&
                                    [](const SweepAxis& a) { return a.quantity == SweepQuantity::latency; });
   if (latency) {
     const Answer<CommunicationCost> cost = communication_cost(place.cluster, collective_of(spec));
-    if (cost && cost->algorithm() == "table")
+    const std::string_view known = what_was_measured(place.cluster, Operation::all_reduce);
+    const bool carried = collective_of(spec).empty() && known != "nothing" && known != "one error";
+    if (cost && (cost->algorithm() == "table" || carried))
       return Inapplicable{
           "measured collectives hold one latency, which cannot be changed; name an algorithm, e.g. @ring"};
   }

@@ -265,6 +265,14 @@ void write_launch_settings(std::ostream& out, const std::vector<LaunchSettings>&
   for (const auto& [reason, frameworks] : refusals) write_labelled(out, "not with", frameworks + ": " + reason);
 }
 
+void write_by_pytorch(std::ostream& out, const std::optional<ByPytorch>& by, Bytes memory_cap) {
+  if (!by) return;
+  write_labelled(out, "by PyTorch",
+                 text_of(by->iteration) + " and " + memory_text(by->memory, memory_cap) +
+                     " a device, since kernels and optimizer are its own: --framework pytorch answers for them, "
+                     "torchtitan for compiled ones");
+}
+
 void write_layout_text(std::ostream& out, const LayoutReport& report) {
   const LayoutPrediction& p = report.prediction;
   write_layout_subject(out, report.subject);
@@ -274,6 +282,7 @@ void write_layout_text(std::ostream& out, const LayoutReport& report) {
   write_memory(out, p);
   write_stages(out, report.subject.workload, p);
   if (!report.settings.empty()) out << '\n';
+  write_by_pytorch(out, report.by_pytorch, report.subject.memory_cap);
   write_launch_settings(out, report.settings);
   for (const std::string& warning : p.warnings) write_labelled(out, "note", warning);
   write_layout_grounds(out, report.subject, p.assumed);

@@ -189,6 +189,7 @@ void write_best_settings(std::ostream& out, const LayoutSearchReport& report) {
   const LayoutAdvice& advice = report.advice;
   if (advice.settings.empty()) return;
   out << '\n';
+  write_by_pytorch(out, report.by_pytorch, report.subject.memory_cap);
   if (any_framework_runs(advice.settings)) return write_launch_settings(out, advice.settings);
   for (const LayoutPrediction& p : advice.best) {
     const std::vector<LaunchSettings> settings = launch_settings(report.subject.workload, p, report.framework);

@@ -144,9 +144,12 @@ void write_ways_out(std::ostream& out, const RankingReport& report) {
   const Prediction& p = report.ranking.exact.front().prediction;
   const bool waits = p.breakdown.exposed_communication >= good_part * p.iteration || report.ranking.halves;
   if (!waits || !report.ranking.others.empty() || report.cluster.workers() == 1) return;
-  write_labelled(out, "also ask",
-                 "--allow lossy,stale,periodic for plans that send less, which changes the training; 'stepcast sweep' "
-                 "with --over bandwidth=1Gb/s..400Gb/s --keep 90% for the network that would do");
+  write_labelled(
+      out, "also ask",
+      std::string("with --allow lossy, stale or periodic: plans that send less, which changes the training") +
+          (report.cluster.nodes > 1 ? "; 'stepcast sweep' with --over bandwidth=1Gb/s..400Gb/s --keep 90%: "
+                                      "the network that would do"
+                                    : ""));
 }
 
 std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
