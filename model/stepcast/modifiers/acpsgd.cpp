@@ -53,6 +53,7 @@ extern constinit const Modifier record{
     .reference = "lzhangbv/acpsgd",
     .fidelity = Fidelity::lossy,
     .usual_base = "ddp",
+    .framework = "its authors' code",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -59,6 +59,7 @@ extern constinit const Modifier record{
     .reference = "Lin et al., ICLR 2018; sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "grace_dl",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -54,6 +54,7 @@ extern constinit const Modifier record{
     .reference = "Wang et al., arXiv 2008.08445",
     .fidelity = Fidelity::lossy,
     .usual_base = "dist_sync",
+    .framework = "its authors' code",
     .options = options,
     .apply = apply,
     .caution =

@@ -69,6 +69,7 @@ extern constinit const Modifier record{
     .reference = "Tang et al., ICML 2019, arXiv 1905.05957",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "its authors' code",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -27,6 +27,7 @@ extern constinit const Modifier record{
     .reference = "Karimireddy et al., ICML 2019; sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "grace_dl",
     .options = signs_options,
     .apply = apply,
     .settings = settings,

@@ -51,6 +51,7 @@ extern constinit const Modifier record{
     .reference = "Shi et al., ICDCS 2019, arXiv 1901.04359",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "its authors' code",
     .options = options,
     .apply = apply,
     .settings = settings,

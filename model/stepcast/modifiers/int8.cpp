@@ -37,6 +37,7 @@ extern constinit const Modifier record{
     .reference = "Dettmers, ICLR 2016, arXiv 1511.04561; sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "grace_dl",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -34,6 +34,7 @@ extern constinit const Modifier record{
     .reference = "MLT, NSDI 2024",
     .fidelity = Fidelity::lossy,
     .usual_base = "wfbp",
+    .framework = "its authors' code",
     .options = options,
     .apply = apply,
     .of_parameters = true,

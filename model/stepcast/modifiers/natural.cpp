@@ -35,6 +35,7 @@ extern constinit const Modifier record{
     .reference = "Horvath et al., arXiv 1905.10988; sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "grace_dl",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -42,6 +42,7 @@ extern constinit const Modifier record{
     .reference = "Tang et al., ICML 2021; DeepSpeed documentation",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "DeepSpeed",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -33,6 +33,7 @@ extern constinit const Modifier record{
     .reference = "Li et al., arXiv 2104.06069; DeepSpeed documentation",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "DeepSpeed",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -61,6 +61,7 @@ extern constinit const Modifier record{
     .reference = "Alistarh et al., NeurIPS 2017; sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "grace_dl",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -26,6 +26,7 @@ extern constinit const Modifier record{
     .reference = "Bernstein et al., ICML 2018; sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "grace_dl",
     .options = signs_options,
     .apply = apply,
     .settings = settings,

@@ -62,6 +62,7 @@ extern constinit const Modifier record{
     .reference = "Ivkin et al., NeurIPS 2019, arXiv 1903.04488",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "its authors' code",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -54,6 +54,7 @@ extern constinit const Modifier record{
     .reference = "Jiang et al., SIGMOD 2018; sands-lab/grace (sketch)",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "grace_dl",
     .options = options,
     .apply = apply,
     .settings = settings,

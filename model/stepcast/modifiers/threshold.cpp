@@ -36,6 +36,7 @@ extern constinit const Modifier record{
     .reference = "sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "grace_dl",
     .options = options,
     .apply = apply,
     .settings = settings,

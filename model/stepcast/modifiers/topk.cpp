@@ -42,6 +42,7 @@ extern constinit const Modifier record{
     .reference = "sands-lab/grace; Aji, Heafield, EMNLP 2017 [recalled]",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
+    .framework = "grace_dl",
     .options = options,
     .apply = apply,
     .settings = settings,

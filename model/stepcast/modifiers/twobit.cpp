@@ -35,6 +35,7 @@ extern constinit const Modifier record{
     .reference = "MXNet gradient compression documentation",
     .fidelity = Fidelity::lossy,
     .usual_base = "wfbp_ps",
+    .framework = "MXNet",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -48,6 +48,7 @@ extern constinit const Modifier record{
     .reference = "Lu et al., arXiv 2202.06009; DeepSpeed documentation",
     .fidelity = Fidelity::periodic,
     .usual_base = "bsp",
+    .framework = "DeepSpeed",
     .options = options,
     .apply = apply,
     .settings = settings,

@@ -44,7 +44,8 @@ struct Modifier {
   std::string_view summary;
   std::string_view reference;
   Fidelity fidelity = Fidelity::lossy;
-  std::string_view usual_base;  ///< the strategy that it is offered with; empty: only on request
+  std::string_view usual_base;   ///< the strategy that it is offered with; empty: only on request
+  std::string_view framework{};  ///< that it needs beside PyTorch, "DeepSpeed", or whose code; empty: PyTorch has it
   std::span<const OptionSpec> options;
   Answer<CommPlan> (*apply)(CommPlan, const ModifierInput&);
   /// What to paste into the training script; may be null.

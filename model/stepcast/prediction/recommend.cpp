@@ -438,6 +438,9 @@ std::string elsewhere_of(const PlanSpec& plan, const Cluster& cluster) {
     if (need == "programmable switch" && cluster.aggregation) continue;
     needs += (needs.empty() ? "" : ", ") + std::string(need);
   }
+  for (const ModifierSpec& m : plan.modifiers)
+    if (!m.modifier->framework.empty() && needs.find(m.modifier->framework) == std::string::npos)
+      needs += (needs.empty() ? "" : ", ") + std::string(m.modifier->framework);
   return needs;
 }
 
@@ -543,12 +546,15 @@ Ranking recommended(const Profile& traced, const Cluster& cluster, const Recomme
     for (RankedPlan& other : ranking.others) {
       const std::vector<ModifierSpec>& modifiers = other.prediction.plan.modifiers;
       if (modifiers.size() != 1 || !collective_of(other.prediction.plan).empty()) continue;
+      // What hooks into DDP stays there, unless other software may be named.
+      if (!ranking.by_step && modifiers.front().modifier->usual_base == "ddp") continue;
       std::optional<RankedPlan> moved = on_best_base(profile, cluster, modifiers.front(), ranking.exact, options);
       if (!moved || rank_of(moved->prediction) * (1 + indifference) >= rank_of(other.prediction)) continue;
       moved->speed_up = rank_of(ranking.baseline) / rank_of(moved->prediction);
       other = *std::move(moved);
     }
   std::stable_sort(ranking.others.begin(), ranking.others.end(), faster);
+  if (!ranking.by_step) std::ranges::stable_partition(ranking.others, &RankedPlan::is_at_hand);
   // How far an answer holds is not known where one of the plans cannot be predicted on other networks.
   const bool elsewhere_unknown = stands_alone || !options.beside.empty();
   if (options.sensitivity && !options.model && !elsewhere_unknown && !ranking.exact.empty() && cluster.workers() > 1)

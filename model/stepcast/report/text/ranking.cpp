@@ -224,11 +224,16 @@ void write_more_settings(std::ostream& out, const std::vector<RankedPlan>& plans
   }
 }
 
-void write_others(std::ostream& out, const std::vector<RankedPlan>& others, const Cluster& cluster,
+void write_others(std::ostream& out, const std::vector<RankedPlan>& all, bool by_step, const Cluster& cluster,
                   const SelfCheck& check) {
-  if (others.empty()) return;
+  if (all.empty()) return;
+  std::vector<RankedPlan> others;
+  std::ranges::copy_if(all, std::back_inserter(others), &RankedPlan::is_at_hand);
+  const bool apart = !by_step && !others.empty();
+  if (!apart) others = all;
   out << "\nPlans that change the arithmetic (what they cost in accuracy is not predicted):\n\n";
   plan_table(others, cluster, check).write(out);
+  if (apart) write_elsewhere(out, all);
   // Of the best few; a list of all would be longer than the ranking.
   constexpr std::size_t shown = 3;
   std::vector<std::string> cautions;
@@ -332,7 +337,7 @@ void write_ranking_text(std::ostream& out, const RankingReport& given) {
     if (ranking.exact.size() > 1)
       out << '\n', write_labelled(out, "gain", "over " + name_of(ranking.baseline.plan, check));
   }
-  write_others(out, ranking.others, report.cluster, report.check);
+  write_others(out, ranking.others, ranking.by_step, report.cluster, report.check);
   const bool all_asked = ranking.by_step || !report.advice;
   write_inapplicable(out, ranking.inapplicable, check.of_recorded_step && !all_asked);
   write_grounds(out, report.profile, report.cluster, report.check);
