@@ -35,18 +35,29 @@ void add_copies(const Workload& workload, const Layout& l, double slowness, Pric
   if (!has_copies(workload) || p.parameters == 0) return;
   constexpr double word = 4;
   const double weight = workload.bytes_of_weight, gradient = workload.bytes_of_gradient;
-  const double cast = weight < word ? word + weight : 0;
-  const auto gathered = [&](std::int64_t sharing) { return cast / static_cast<double>(sharing) + 2 * weight; };
-  const auto scattered = [&](std::int64_t sharing) { return weight + gradient + (sharing == 1 ? 2 * gradient : 0); };
-  const auto time = [&](const auto& bytes) {
-    const Bytes moved((p.parameters - p.expert_parameters) * bytes(l.sharding()) +
-                      p.expert_parameters * bytes(l.expert_sharding()));
-    return moved > Bytes(0) ? memory_time(*workload.device, moved) * slowness : Seconds(0);
+  // Of bytes that a dense parameter and one of an expert take: those are shared by groups of their own.
+  const auto bytes = [&](const auto& of) {
+    return Bytes((p.parameters - p.expert_parameters) * of(l.sharding()) +
+                 p.expert_parameters * of(l.expert_sharding()));
   };
-  const Seconds casts = time([&](std::int64_t) { return cast; });
-  const Seconds gather = time(gathered), scatter = time(scattered);
+  const auto moved = [&](const auto& of) {
+    const Bytes all = bytes(of);
+    return all > Bytes(0) ? memory_time(*workload.device, all) * slowness : Seconds(0);
+  };
+  const auto widened = [&](double of) {
+    const Bytes all(p.parameters * of);
+    return all > Bytes(0) ? widening_time(*workload.device, all) * slowness : Seconds(0);
+  };
+  const double cast = weight < word ? word + weight : 0;
+  const Seconds casts = moved([&](std::int64_t) { return cast; });
+  const Seconds gather = moved([&](std::int64_t sharing) { return cast / static_cast<double>(sharing) + 2 * weight; });
+  const double concatenated = weight + gradient;
+  const Seconds scatter =
+      (gradient > weight ? widened(concatenated) : moved([&](std::int64_t) { return concatenated; })) +
+      moved([&](std::int64_t sharing) { return sharing == 1 ? 2 * gradient : 0; });
+  const Seconds back = widened(cast);
   p.copies_forward = {casts, casts, gather, gather};
-  p.copies_backward = {casts, casts, scatter, gather + scatter};
+  p.copies_backward = {back, back, scatter, gather + scatter};
 }
 
 /// What PyTorch's fully_shard takes of the host around a unit's passes, Python for the most part: hooks, views of every

@@ -64,6 +64,7 @@ Device checked(Device device, std::string_view source) {
   };
   up_to("memory", device.memory.value(), most_bytes);
   rate("memory_bandwidth", device.memory_bandwidth.value(), most_bytes);
+  if (device.cast_bandwidth.value() != 0) rate("cast_bandwidth", device.cast_bandwidth.value(), most_bytes);
   for (std::size_t i = 0; i < device.matrix_rate.size(); ++i)
     if (device.matrix_rate[i] != 0) rate("matrix_rate/" + data_type_names()[i], device.matrix_rate[i], most_rate);
   if (std::all_of(device.matrix_rate.begin(), device.matrix_rate.end(), [](double r) { return r == 0; }))
@@ -103,7 +104,7 @@ Seconds matrix_time(const Device& device, DataType dtype, const MatrixProduct& p
 }
 
 std::string_view name_of(AttentionKernel kernel) {
-  static constexpr std::array<std::string_view, attention_kernel_count> names{"flash2", "flash3", "cudnn"};
+  static constexpr std::array<std::string_view, attention_kernel_count> names{"flash1", "flash2", "flash3", "cudnn"};
   return names[static_cast<std::size_t>(kernel)];
 }
 
@@ -122,6 +123,11 @@ Seconds memory_time(const Device& device, Bytes traffic, double kernels) {
   return std::max(traffic / device.memory_bandwidth, device.kernel_floor * kernels);
 }
 
+Seconds widening_time(const Device& device, Bytes traffic) {
+  const bool known = device.cast_bandwidth.value() > 0;
+  return std::max(traffic / (known ? device.cast_bandwidth : device.memory_bandwidth), device.kernel_floor);
+}
+
 std::string source_of_times(const Device& d) {
   const std::string roofline = "times are those of the roofline of " + (d.name.empty() ? "the device" : d.name);
   if (d.corrected_by == 0) return "nothing of this model was measured: all " + roofline;
@@ -132,6 +138,7 @@ std::string json_of(const Device& d) {
   Json json{{"schema", schema}, {"name", d.name}};
   if (d.memory.value() > 0) json["memory"] = exact_text_of(d.memory);
   json["memory_bandwidth"] = exact_text_of(d.memory_bandwidth);
+  if (d.cast_bandwidth.value() > 0) json["cast_bandwidth"] = exact_text_of(d.cast_bandwidth);
   json["matrix_rate"] = Json::object();
   for (std::size_t i = 0; i < d.matrix_rate.size(); ++i)
     if (d.matrix_rate[i] > 0) json["matrix_rate"][data_type_names()[i]] = d.matrix_rate[i];
@@ -158,7 +165,8 @@ Device device_of_json(std::string_view text, std::string_view source) {
   static const std::vector<std::string> known{
       "schema",       "name",   "memory",  "memory_bandwidth", "matrix_rate",       "matrix_efficiency",
       "half_m",       "half_n", "half_k",  "half_output",      "attention_forward", "attention_backward",
-      "kernel_floor", "issue",  "on_host", "relative_error",   "attention_kernels", "provenance"};
+      "kernel_floor", "issue",  "on_host", "relative_error",   "attention_kernels", "cast_bandwidth",
+      "provenance"};
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_schema(schema);
@@ -167,6 +175,7 @@ Device device_of_json(std::string_view text, std::string_view source) {
   d.name = top.at("name").text();
   if (top.has("memory")) d.memory = top.at("memory").bytes();
   d.memory_bandwidth = top.at("memory_bandwidth").bandwidth();
+  if (top.has("cast_bandwidth")) d.cast_bandwidth = top.at("cast_bandwidth").bandwidth();
   const JsonNode rates = top.at("matrix_rate");
   rates.require_keys(data_type_names());
   for (std::size_t i = 0; i < d.matrix_rate.size(); ++i)

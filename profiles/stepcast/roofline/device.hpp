@@ -32,10 +32,11 @@ struct MatrixProduct {
   [[nodiscard]] double operand_elements() const { return batch * (m * k + k * n + m * n - repeated); }
 };
 
-/// Kernels of fused attention that differ in what they reach: FlashAttention 2 (what PyTorch's own attention runs), 3,
-/// and cuDNN's (what Transformer Engine, and so Megatron-LM, runs on current devices).
-enum class AttentionKernel : std::uint8_t { flash2, flash3, cudnn };
-inline constexpr std::size_t attention_kernel_count = 3;
+/// Kernels of fused attention that differ in what they reach: FlashAttention 1 (and its ports to Triton, which programs
+/// of 2022 and 2023 ran), 2 (what PyTorch's own attention runs), 3, and cuDNN's (what Transformer Engine, and so
+/// Megatron-LM, runs on current devices).
+enum class AttentionKernel : std::uint8_t { flash1, flash2, flash3, cudnn };
+inline constexpr std::size_t attention_kernel_count = 4;
 [[nodiscard]] std::string_view name_of(AttentionKernel);  ///< "flash2"
 /// Shares of the peak that it reaches, in each direction; 0: not known.
 struct AttentionRate {
@@ -43,11 +44,12 @@ struct AttentionRate {
 };
 
 struct Device {
-  std::string name;                           ///< "NVIDIA A100-SXM4-80GB"
-  Bytes memory;                               ///< 0 = unknown
-  BytesPerSecond memory_bandwidth;            ///< as reached by memory-bound kernels
-  std::array<double, 12> matrix_rate{};       ///< operations per second of matrix products, by DataType; 0 = unknown
-  double matrix_efficiency = 1;               ///< largest share of the peak that a large product reaches
+  std::string name;                      ///< "NVIDIA A100-SXM4-80GB"
+  Bytes memory;                          ///< 0 = unknown
+  BytesPerSecond memory_bandwidth;       ///< as reached by memory-bound kernels
+  BytesPerSecond cast_bandwidth{};       ///< of kernels that write four bytes for two they read; 0: memory_bandwidth
+  std::array<double, 12> matrix_rate{};  ///< operations per second of matrix products, by DataType; 0 = unknown
+  double matrix_efficiency = 1;          ///< largest share of the peak that a large product reaches
   double half_m = 0, half_n = 0, half_k = 0;  ///< extents at which the efficiency along one dimension is a half of that
   double half_output = 0;                     ///< elements of all results at which tiles occupy a half of the device
   /// Shares of the peak that fused attention reaches, in its forward and its backward kernel; 0: as other products.
@@ -76,6 +78,8 @@ struct Device {
 [[nodiscard]] Seconds attention_time(const Device&, DataType dtype, const MatrixProduct&, double share);
 /// Device time of `kernels` memory-bound kernels that move `traffic` between them.
 [[nodiscard]] Seconds memory_time(const Device&, Bytes traffic, double kernels = 1);
+/// Device time of a kernel that reads two-byte numbers and writes them in four bytes, `traffic` both.
+[[nodiscard]] Seconds widening_time(const Device&, Bytes traffic);
 
 /// What an answer assumes whose times are this device's: "nothing of this model was measured: all times are those of
 /// the roofline of NVIDIA H200", or of one that measured steps corrected.

@@ -290,9 +290,11 @@ void mark_unread(const Transformer& t, std::vector<OperatorShape>& operators) {
   }
 }
 
-/// Linear layers that multiply in a shorter type (Transformer Engine, torchao's Float8Linear): before each its input
-/// is cast, and backward its results' gradient, both written in two orders, as products read them along rows. Norms,
-/// attention, router and logits stay as they are.
+/// Linear layers that multiply in a shorter type: before each its input is cast, and backward its results' gradient,
+/// as products read both along rows in two orders. Transformer Engine's kernel reads once and writes both. PyTorch's
+/// (torchao, float8_linear.py and float8_ops.py of 2024, one scale a tensor) reads a tensor for its largest number,
+/// reads it again and writes the cast one, and backward turns copies of input and gradient. Norms, attention, router
+/// and logits stay as they are; of weights all is counted once a step (UpdateShape).
 std::vector<OperatorShape> with_short_products(const Transformer& t, const std::vector<OperatorShape>& operators) {
   if (!t.casts()) return operators;
   std::vector<OperatorShape> out;
@@ -303,8 +305,12 @@ std::vector<OperatorShape> with_short_products(const Transformer& t, const std::
       const Division division = o.division == Division::columns ? Division::sequence
                                 : o.division == Division::rows  ? Division::elements
                                                                 : o.division;
-      const Bytes cast(p.batch * p.m * p.k * (t.e() + 2 * t.kept_e()));
-      out.push_back(memory_bound("cast for " + o.name, division, cast, 1, p.n / p.k));
+      const double wide = t.e(), narrow = t.kept_e();
+      const double input = t.is_pytorch() ? 2 * wide + narrow : wide + 2 * narrow;  // bytes an element
+      const double turned = t.is_pytorch() ? 2 * narrow : 0, gradient = input + turned;
+      const Bytes cast(p.batch * p.m * p.k * input);
+      out.push_back(memory_bound("cast for " + o.name, division, cast, t.is_pytorch() ? 2 : 1,
+                                 (gradient * p.n / p.k + turned) / input));
       out.back().expert = o.expert;
       out.back().module = o.module;
       o.operands = t.linear_dtype;
@@ -642,8 +648,9 @@ void read_recipe(ModelDescriptionText& text, Transformer& t) {
 
 /// Standard attention, the fused kernel that the device's numbers are of (flash), or one by its name.
 void read_attention(ModelDescriptionText& text, Transformer& t) {
-  static_assert(attention_kernel_count == 3);
-  const std::string word = text.word("attention", "standard", {"standard", "flash", "flash2", "flash3", "cudnn"});
+  static_assert(attention_kernel_count == 4);
+  const std::string word =
+      text.word("attention", "standard", {"standard", "flash", "flash1", "flash2", "flash3", "cudnn"});
   t.flash = word != "standard";
   for (std::size_t k = 0; k < attention_kernel_count; ++k)
     if (word == name_of(static_cast<AttentionKernel>(k))) t.kernel = static_cast<AttentionKernel>(k);

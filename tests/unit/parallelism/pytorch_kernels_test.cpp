@@ -57,6 +57,21 @@ TEST_CASE("Casts and copies of weights and gradients, in bytes a parameter") {
   CHECK(copied("megatron", 8, "layout(dp=8, mb=4, zero=3)/ddp", 32) == 0);
 }
 
+TEST_CASE("Gradients are cast to four bytes at the bandwidth that such kernels reach") {
+  Device slow = device();
+  slow.cast_bandwidth = slow.memory_bandwidth / 3;
+  const auto copies = [&](const Device& on, const std::string& plan) {
+    const Workload w =
+        workload_of(model_shape_of("llama:hidden=1024,layers=8,heads=16,seq=1024,vocab=8192,attention=flash,causal=yes,"
+                                   "kernels=compiled"),
+                    on);
+    return prediction(w, 1, plan, 4).breakdown.copies.value() * on.memory_bandwidth.value() / w.parameters();
+  };
+  // Autocast casts weights down as fast as any kernel, and gradients up; so does what fully_shard concatenates.
+  CHECK(copies(slow, "layout(mb=4)/ddp") == Approx(6 + 3 * 6));
+  CHECK(copies(slow, "layout(mb=4, zero=3)/ddp") == Approx(2 * (6 + 4) + 3 * 6 + 8));
+}
+
 TEST_CASE("Experts are copied as often as their own devices share them") {
   const Workload w = workload_of(
       model_shape_of(

@@ -86,6 +86,7 @@ TEST_CASE("a device reads back from its JSON") {
   d.attention_kernels[std::size_t(AttentionKernel::flash3)] = {0.6, 0.4};
   d.on_host = true;
   d.relative_error = 0.08;
+  d.cast_bandwidth = BytesPerSecond(5e11);
   const std::string json = json_of(d);
   const Device again = device_of_json(json, "device.json");
   CHECK(json_of(again) == json);
@@ -99,9 +100,21 @@ TEST_CASE("a device reads back from its JSON") {
   CHECK(again.attention_kernels[std::size_t(AttentionKernel::flash3)].backward == 0.4);
   CHECK(again.attention_kernels[std::size_t(AttentionKernel::flash2)].forward == 0);
   CHECK(again.issue == d.issue);
+  CHECK(again.cast_bandwidth == d.cast_bandwidth);
   CHECK(again.on_host);
   CHECK(again.relative_error == d.relative_error);
   CHECK(again.provenance == d.provenance);
+}
+
+TEST_CASE("a cast to four bytes takes as long as any kernel where its own bandwidth is not known") {
+  Device d = test::roofline_device();
+  const Bytes traffic(6e9);
+  CHECK(widening_time(d, traffic) == memory_time(d, traffic));
+  d.cast_bandwidth = d.memory_bandwidth / 2;
+  CHECK(widening_time(d, traffic).value() == doctest::Approx(2 * memory_time(d, traffic).value()));
+  CHECK(widening_time(d, Bytes(1)) == d.kernel_floor);
+  d.cast_bandwidth = BytesPerSecond(1e300);
+  CHECK_THROWS_WITH_AS(checked(d, "d"), doctest::Contains("cast_bandwidth"), InputError);
 }
 
 TEST_CASE("what is no device is refused with its place") {

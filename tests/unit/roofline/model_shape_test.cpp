@@ -289,6 +289,14 @@ TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the 
   CHECK((after.input_gradient.memory - before.input_gradient.memory).value() ==
         doctest::Approx(memory_time(device, Bytes(4 * 8192 * (5 * 4096.0 + 2 * 11008))).value()));
   CHECK(times_of(eight, 2).forward.matrix == times_of(whole, 2).forward.matrix);  // logits
+  // PyTorch reads twice and writes once; backward it turns a copy of the input, and of the gradient one more.
+  const double gradients = 8192 * (5 * 4096.0 + 2 * 11008);
+  const UnitTimes plain = times_of(model_shape_of(text + ",kernels=compiled"), 1),
+                  torch = times_of(model_shape_of(text + ",kernels=compiled,linear=f8"), 1);
+  CHECK((torch.forward.memory - plain.forward.memory).value() ==
+        doctest::Approx(memory_time(device, Bytes(5 * inputs)).value()));
+  CHECK((torch.input_gradient.memory - plain.input_gradient.memory).value() ==
+        doctest::Approx(memory_time(device, Bytes(7 * gradients + 2 * inputs)).value()));
   // A byte less of each input, but the context, which attention keeps in two bytes beside it.
   const KeptActivations &kept = block_of(eight).kept, &was = block_of(whole).kept;
   CHECK((was.sequence - kept.sequence).value() == 8192 * 2 * 4096.0);
@@ -565,7 +573,8 @@ TEST_CASE("what is no description is refused with column and suggestion") {
   CHECK(refusal("gpt:hidden=768,,") == "model, column 16: expected 'key=value', found nothing");
   CHECK(refusal("gpt:hidden=") == "model, column 12: expected a value for 'hidden', found nothing");
   CHECK(refusal("gpt:hidden=8,layers=1,heads=1,seq=1,attention=flesh") ==
-        "model, column 47 (attention): expected standard, flash, flash2, flash3, cudnn, found 'flesh'; did you mean "
+        "model, column 47 (attention): expected standard, flash, flash1, flash2, flash3, cudnn, found 'flesh'; did you "
+        "mean "
         "'flash'?");
   CHECK(refusal("gpt:hidden=8,layers=1,heads=1,seq=1,causal=yes").find("attention=flash beside it") !=
         std::string::npos);
