@@ -323,7 +323,7 @@ ExitCode calibrate(const CalibrateFlags& flags) {
   const Cluster base = base_of(said, most, nccl_tests ? "nccl" : "ring");
   for (MeasuredCollective& table : measured)
     if (table.workers < 1) table.workers = base.workers();
-  refuse_small_messages(measured);
+  refuse_small_messages(measured, base);
   Calibration calibration = calibrated(base, measured);
   if (!left_out.empty()) calibration.notes.push_back("left out of the folder, no logs of collectives: " + left_out);
   if (!flags.output.path.empty())

@@ -190,8 +190,9 @@ ExitCode whatif(const CLI::App& app, const WhatifFlags& flags) {
                        .step_of_worker = true,
                        .alone_without_links = true};
   const bool described = is_described(flags.input);
-  if (!described && !options.layouts && !flags.layout.framework.empty())
-    refuse_framework(flags.plan.empty() ? "none" : in_quotes(flags.plan));
+  if (!described && !flags.layout.framework.empty())
+    throw InputError("--framework", "a described model (--model), whose kernels it chooses", "a trace",
+                     "a trace has kernels of its own; compare says what runs its layouts");
   if (!distributed && (flags.input.files.empty() || described)) options.cluster = Cluster{};
   Asked asked = asked_of(flags.input, flags.cluster, flags.layout, options);
   distributed |= asked.question.cluster.workers() > 1;

@@ -270,7 +270,8 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
     return compare_divided(flags, options);
   }
   const bool described = is_described(flags.input);
-  if (!options.advice && !flags.layout.framework.empty()) refuse_framework("none");
+  if (!options.advice && !flags.layout.framework.empty())
+    refuse_framework(flags.plans.empty() ? "none" : listed(flags.plans));
   if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags, options.by_step);
   if (options.by_step && !options.advice) refuse_flags_of_comparison(flags, options);
   RecommendOptions how = recommend_options_of(flags, options);

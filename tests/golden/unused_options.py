@@ -181,7 +181,7 @@ VALUES = {
     "--device": ["a100-sxm4-80gb"], "--batch": ["48"], "--parameters": ["350M"], "--kernels": [KERNELS],
     "--plan": ["dear", "layout(tp=4)/ddp"], "--what": ["amp", "faster_device(by=3)", "scale(name=*, by=0.5)"], "--global-batch": ["96"],
     "--measured": ["layout(tp=2)/ddp=400 ms", "ddp=400 ms"],
-    "--cluster": ["16x4-a100-100gbe", "16x4-pcie-10gbe"], "--framework": ["torchtitan"], "--workers": ["16"], "--per-node": ["2"], "--network": ["25GbE"],
+    "--cluster": ["16x4-a100-100gbe", "16x4-pcie-10gbe"], "--framework": ["megatron", "torchtitan"], "--workers": ["16"], "--per-node": ["2"], "--network": ["25GbE"],
     "--background": ["30%"], "--beside": ["ddp"], "--beside-model": [OTHER, MODEL[1]], "--beside-batch": ["96"],
     "--connection": ["1Gb/s"],
     "--level": ["leaf:1; spine:64, oversubscribed=8"], "--inside": ["2GB/s"], "--servers": ["2"], "--device-memory": ["300MB"], "--collective": ["binary_tree"],

@@ -154,6 +154,14 @@ def test_a_faster_collective_is_named(profile):
     assert stepcast.recommend(profile, slow.cluster, sensitivity=False).other_collective is None
 
 
+def test_gradients_in_two_bytes_are_offered_where_the_network_bounds(profile):
+    slow = stepcast.recommend(profile, stepcast.Cluster(workers=16, per_node=4, network="1GbE"))
+    half = slow.halves.prediction
+    assert half.plan.endswith("+fp16") and half.iteration_s <= 0.9 * slow.exact[0].prediction.iteration_s
+    assert half.plan in slow._repr_html_() and pickle.loads(pickle.dumps(slow)).halves.prediction.plan == half.plan
+    assert stepcast.recommend(profile, slow.cluster, allow=["lossy"]).halves is None
+
+
 def test_quantities_are_numbers_or_texts(cluster):
     by_number = stepcast.Cluster(workers=16, per_node=4, network=1.25e9, inside=20e9, device_memory=80e9)
     by_text = stepcast.Cluster(workers=16, per_node=4, network="10 Gb/s", inside="20 GB/s", device_memory="80 GB")

@@ -120,6 +120,7 @@ struct RankingResult {
   PredictionPtr baseline;
   std::vector<std::shared_ptr<RankedResult>> exact, others;
   std::shared_ptr<RankedResult> other_collective{};  ///< may be null
+  std::shared_ptr<RankedResult> halves{};            ///< may be null
 };
 using RankingPtr = std::shared_ptr<RankingResult>;
 RankingPtr result_of(Ranking, const ProfilePtr&, const ClusterPtr&, bool advice);

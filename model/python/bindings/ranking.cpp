@@ -67,12 +67,14 @@ void ask_described(RecommendOptions& options, ProfilePtr& profile, const Cluster
 }  // namespace
 
 RankingPtr result_of(Ranking ranking, const ProfilePtr& profile, const ClusterPtr& cluster, bool advice) {
-  auto out = std::make_shared<RankingResult>(RankingResult{profile, cluster, std::move(ranking), advice, {}, {}, {}});
+  auto out =
+      std::make_shared<RankingResult>(RankingResult{profile, cluster, std::move(ranking), advice, {}, {}, {}, {}, {}});
   const Ranking& all = out->ranking;
   out->baseline = std::make_shared<PredictionResult>(PredictionResult{all.baseline, profile, cluster});
   for (const RankedPlan& plan : all.exact) out->exact.push_back(result_of(plan, profile, cluster));
   for (const RankedPlan& plan : all.others) out->others.push_back(result_of(plan, profile, cluster));
   if (all.other_collective) out->other_collective = result_of(all.other_collective->plan, profile, cluster);
+  if (all.halves) out->halves = result_of(*all.halves, profile, cluster);
   return out;
 }
 
@@ -186,6 +188,7 @@ void bind_ranking(py::module_& module) {
                                return py::make_tuple(text_of(plans.low), text_of(plans.high));
                              })
       .def_readonly("other_collective", &RankingResult::other_collective)
+      .def_readonly("halves", &RankingResult::halves)
       .def("to_json",
            [](const RankingResult& r) {
              return written([&](std::ostream& out) {

@@ -141,7 +141,7 @@ Calibration calibrated_files(const std::vector<std::pair<std::string, std::strin
       name.empty() ? std::to_string(base.nodes) + "x" + std::to_string(base.devices_per_node) + " calibrated" : name;
   for (MeasuredCollective& table : measured)
     if (table.workers < 1) table.workers = base.workers();
-  refuse_small_messages(measured);
+  refuse_small_messages(measured, base);
   return calibrated(base, measured);
 }
 

@@ -376,6 +376,9 @@ class Ranking(Sequence[RankedPlan]):
     @property
     def other_collective(self) -> RankedPlan | None:
         """The fastest all-reduce plan over another collective than the cluster's, where it is faster."""
+    @property
+    def halves(self) -> RankedPlan | None:
+        """DDP with gradients in two bytes, where lossy plans were not allowed and it would win a tenth of the step."""
     def to_json(self) -> str: ...
     def to_text(self) -> str: ...
     def to_svg(self) -> str:

@@ -222,6 +222,9 @@ def ranking_html(r: Any) -> str:
     if r.other_collective is not None:
         other = r.other_collective.prediction
         notes.append(f"Over another collective, {other.plan}: {_time(other.iteration_s)}.")
+    if r.halves is not None:
+        half = r.halves.prediction
+        notes.append(f"Gradients in two bytes, {half.plan}: {_time(half.iteration_s)}.")
     if caution:
         notes.append(f"Caution: {caution}.")
     return (f"<table><caption {left}>{escape(r.profile.model)} on {escape(r.cluster.name)}. {keys}</caption>"

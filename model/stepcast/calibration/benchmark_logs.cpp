@@ -85,7 +85,8 @@ class Points {
     for (auto& [size, times] : times_) {
       std::sort(times.begin(), times.end());
       const std::size_t n = times.size();
-      const double low = times[n / 4], high = times[3 * n / 4];  // outliers aside
+      const std::size_t aside = n == 3 ? 1 : n / 4;  // outliers at either end
+      const double low = times[aside], high = times[n - 1 - aside];
       if (high > most * low)
         throw InputError(where, "one time of a message of " + text_of(Bytes(size)),
                          text_of(Seconds(low)) + " and " + text_of(Seconds(high)),

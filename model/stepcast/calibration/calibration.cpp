@@ -166,10 +166,12 @@ Operation fit_links(Calibration& result, const CollectiveAlgorithm& algorithm) {
   return operation;
 }
 
+struct MergedTables {
+  std::vector<MeasuredCollective> tables;
+  double spread = 0;  ///< root mean square of how far, in logarithms, times of one size are from their median
+};
 /// Tables of the same operation and machines as one: the median of each size.
-/// `spread`: is given the root mean square of how far, in logarithms, tables of one collective are from their median.
-std::vector<MeasuredCollective> merged(std::span<const MeasuredCollective> tables, const Cluster& machines,
-                                       double& spread) {
+MergedTables merged(std::span<const MeasuredCollective> tables, const Cluster& machines) {
   double sum = 0, count = 0;
   struct Points {
     MeasuredCollective first;
@@ -197,12 +199,12 @@ std::vector<MeasuredCollective> merged(std::span<const MeasuredCollective> table
       table.sizes.push_back(size);
       const double median = quantile(times, 0.5);
       table.times.emplace_back(median);
-      for (const double time : times) sum += std::pow(std::log(time / median), 2), ++count;
+      if (times.size() > 1)
+        for (const double time : times) sum += std::pow(std::log(time / median), 2), ++count;
     }
     if (group.sources > 1) table.provenance += ", median of " + std::to_string(group.sources) + " tables";
   }
-  spread = count > 0 ? std::sqrt(sum / count) : 0;
-  return all;
+  return {std::move(all), count > 0 ? std::sqrt(sum / count) : 0};
 }
 
 /// Root mean square of the forms' errors in each band, "12 % to 8 KiB, ...".
@@ -325,7 +327,8 @@ double growth_of(const MeasuredCollective& table) {
 
 }  // namespace
 
-void refuse_small_messages(std::span<const MeasuredCollective> measured) {
+void refuse_small_messages(std::span<const MeasuredCollective> measured, const Cluster& base) {
+  if (base.all_reduce == "table") return;
   constexpr double half_latency = 0.5;
   const MeasuredCollective* largest = nullptr;
   for (const MeasuredCollective& table : measured) {
@@ -348,7 +351,10 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
   }
   std::vector<MeasuredCollective> all(measured.begin(), measured.end());
   double spread = 0;
-  if (algorithm->carries) all = merged(all, base, spread);
+  if (algorithm->carries) {
+    MergedTables together = merged(all, base);
+    all = std::move(together.tables), spread = together.spread;
+  }
   constexpr double alike = 0.1;
   if (spread > alike)
     result.notes.push_back("what was measured more than once differs by " + percent(spread) +

@@ -44,7 +44,8 @@ struct Calibration {
 /// says of a replaced number goes. Throws InputError for measurements that no one cluster makes: forms that miss them
 /// by more than 100 % (root mean square), or that would need a latency below 10 ns though small messages were measured.
 [[nodiscard]] Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measured);
-/// Throws InputError where no benchmark went on to messages that bandwidth bounds: a fit would invent it.
-void refuse_small_messages(std::span<const MeasuredCollective> measured);
+/// Throws InputError where no benchmark of a log went on to messages that bandwidth bounds: links fitted to it would be
+/// invented. A table (`all_reduce` "table") needs none. Transfers of traces are as large as the job's.
+void refuse_small_messages(std::span<const MeasuredCollective> measured, const Cluster& base);
 
 }  // namespace stepcast

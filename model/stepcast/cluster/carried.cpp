@@ -214,6 +214,10 @@ std::string_view what_was_measured(const Cluster& c, Operation op) {
   return names[static_cast<std::size_t>(known_of(c, op, measured_around(c, op)))];
 }
 
+bool rests_on_measurements(const Cluster& c, Operation op) {
+  return carries(c) && known_of(c, op, measured_around(c, op)) != Known::nothing;
+}
+
 double spread_of(const Cluster& c, Operation op, Bytes size) {
   if (!carries(c)) return std::exp(eighty_percent * c.relative_error);
   const std::size_t band = size_band_of(size);

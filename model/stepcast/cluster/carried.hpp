@@ -11,8 +11,9 @@
 // Example: tables of 8 and 64 workers over the forms are 1.2 and 1.0 at 1 MiB, so that 1 MiB on 16 workers takes 1.13
 // times what the forms say. Invariants: on a measured count the table itself (times how much slower the forms are on
 // links that stragglers and losses leave); without a table of the same reach (inside one machine, or between several)
-// nothing. Nothing is carried from or to two devices of one machine, which exchange without a ring. An all-gather and a
-// reduce-scatter stand in for one another. Not modelled: that a library changes its algorithm between two counts.
+// nothing; and no collective is faster on more machines than on fewer measured ones. Nothing is carried from or to two
+// devices of one machine, which exchange without a ring. An all-gather and a reduce-scatter stand in for one another.
+// Not modelled: that a library changes its algorithm between two counts.
 //
 // Their spread is how far a measured time may lie from what is said of it, by its size and by what was measured: a
 // factor f such that four of five lie between t / f and t f. It was itself taken from public logs by predicting some
@@ -50,6 +51,8 @@ struct MeasuredAround {
 /// What the factor below is taken from: "nothing", "a pair" (two devices of a machine, of more of them), "one count"
 /// (or several on one side), "counts around" or "this count"; "one error" where the algorithm carries no tables.
 [[nodiscard]] std::string_view what_was_measured(const Cluster&, Operation);
+/// Whether its times are measured ones, or carried from such: those hold the latency that the links had.
+[[nodiscard]] bool rests_on_measurements(const Cluster&, Operation);
 /// The factor for one operation at one size. Clusters whose algorithm does not carry tables have one for all sizes,
 /// from their `relative_error`; 1 where that is unknown.
 [[nodiscard]] double spread_of(const Cluster&, Operation, Bytes);

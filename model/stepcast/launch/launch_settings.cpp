@@ -46,6 +46,7 @@ std::string launch_framework_of(const std::string& text, const char* where) {
 std::string model_run_by(const std::string& description, std::string_view framework) {
   const std::string_view kernels = framework == "pytorch" || framework == "horovod" ? "eager"
                                    : framework == "torchtitan"                      ? "compiled"
+                                   : framework == "deepspeed"                       ? "deepspeed"
                                                                                     : "";
   const ModelShape shape = model_shape_of(description);
   if (kernels.empty() || shape.heads == 0) return description;
@@ -59,7 +60,7 @@ std::string model_run_by(const std::string& description, std::string_view framew
 MemoryOptions memory_options_of(std::string_view framework) { return {.autocast = framework == "pytorch"}; }
 
 std::vector<LaunchSettings> launch_settings(const Workload& workload, const LayoutPrediction& prediction,
-                                            std::string_view framework, Bytes device_memory) {
+                                            std::string_view framework, Bytes device_memory, Bytes by_pytorch) {
   const LaunchInput in{workload,
                        prediction.plan,
                        prediction.plan.layout,
@@ -67,7 +68,8 @@ std::vector<LaunchSettings> launch_settings(const Workload& workload, const Layo
                        prediction.stage_units,
                        prediction.memory,
                        memory_options_of(framework).autocast || has_copies(workload),
-                       device_memory};
+                       device_memory,
+                       by_pytorch};
   std::vector<LaunchSettings> all;
   for (const Program& program : programs) {
     if (!asked(program, framework)) continue;
@@ -81,14 +83,18 @@ std::vector<LaunchSettings> launch_settings(const Workload& workload, const Layo
 std::string why_not_launched(const Workload& workload, const LayoutPlan& plan, std::int64_t micro_batches,
                              std::string_view framework) {
   const LaunchInput in{workload, plan, plan.layout, std::max<std::int64_t>(1, micro_batches)};
-  std::string first;
+  std::vector<std::pair<std::string, std::string>> refusals;  // reasons, and which programs have them
   for (const Program& program : programs) {
     if (!asked(program, framework)) continue;
     std::string why = program.why_not(in);
     if (why.empty()) return {};
-    if (first.empty()) first = std::string(program.title) + ": " + why;
+    const auto same = std::ranges::find(refusals, why, &std::pair<std::string, std::string>::first);
+    if (same != refusals.end()) same->second += ", " + std::string(program.title);
+    else if (refusals.empty() || !framework.empty()) refusals.emplace_back(std::move(why), program.title);
   }
-  return first;
+  std::string text;
+  for (const auto& [why, titles] : refusals) text += (text.empty() ? "" : "; ") + titles + ": " + why;
+  return text;
 }
 
 }  // namespace stepcast

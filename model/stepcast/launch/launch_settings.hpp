@@ -27,16 +27,20 @@ struct LaunchSettings {
 [[nodiscard]] std::vector<std::string> launch_frameworks();
 /// One of them as somebody wrote it, or empty. Throws InputError, which names `where`.
 [[nodiscard]] std::string launch_framework_of(const std::string& text, const char* where);
-/// A described model with the kernels that this framework runs, where the description leaves them open: of pytorch
-/// eager ones, of torchtitan compiled blocks, and as fused attention PyTorch's own (FlashAttention 2).
+/// A described model with the kernels that this framework runs, where the description leaves them open: of pytorch and
+/// horovod eager ones, of deepspeed eager ones over its two-byte weights, of torchtitan compiled blocks; and as fused
+/// attention PyTorch's own (FlashAttention 2).
 [[nodiscard]] std::string model_run_by(const std::string& description, std::string_view framework);
 /// How the memory of layouts is counted that this framework is to run (empty: any, the one that holds least).
 [[nodiscard]] MemoryOptions memory_options_of(std::string_view framework);
 /// Of all programs, or those of one of `launch_frameworks()`, whose memory was counted. A program that holds more than
-/// was predicted says how much, and why it cannot where that is more than `device_memory` (0: unknown).
+/// was predicted says how much, and why it cannot where that is more than `device_memory` (0: unknown). `by_pytorch`:
+/// what PyTorch's own kernels hold, where the answer says so beside the settings (0: it does not).
 [[nodiscard]] std::vector<LaunchSettings> launch_settings(const Workload&, const LayoutPrediction&,
-                                                          std::string_view framework = {}, Bytes device_memory = {});
-/// Why no program of the framework (empty: of all) runs a resolved layout; empty where one does.
+                                                          std::string_view framework = {}, Bytes device_memory = {},
+                                                          Bytes by_pytorch = {});
+/// Why no program of the framework runs a resolved layout, the reasons of all its programs (of the first one where no
+/// framework is asked for); empty where one does.
 [[nodiscard]] std::string why_not_launched(const Workload&, const LayoutPlan&, std::int64_t micro_batches,
                                            std::string_view framework = {});
 

@@ -31,8 +31,14 @@ double share_sent_once(const Workload& workload, const Cluster& cluster, const L
 /// sent into the buffer that is scattered (chunk_cat). A device alone sends to itself, which are copies, too. Source:
 /// PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py. Megatron-LM's weights and gradients stay
 /// where they are.
+///
+/// DeepSpeed adds gradients up behind each micro-batch: in their own type, two reads and a write; in four bytes
+/// (BF16_Optimizer.update_hp_grads) into a copy first. Stages 2 and 3 copy them into its buckets. Source: DeepSpeed
+/// 0.8 to 0.14, runtime/bf16_optimizer.py, runtime/zero/stage_1_and_2.py. Not modelled: that BF16_Optimizer, which is
+/// stage 1 with four-byte gradients, sums all of them up on every device (all-reduce) after the last pass.
 void add_copies(const Workload& workload, const Layout& l, double slowness, PricedUnit& p) {
-  if (!has_copies(workload) || p.parameters == 0) return;
+  const bool engine = workload.shape && workload.shape->kernels == KernelSet::deepspeed;
+  if (!(has_copies(workload) || engine) || p.parameters == 0) return;
   constexpr double word = 4;
   const double weight = workload.bytes_of_weight, gradient = workload.bytes_of_gradient;
   // Of bytes that a dense parameter and one of an expert take: those are shared by groups of their own.
@@ -48,6 +54,14 @@ void add_copies(const Workload& workload, const Layout& l, double slowness, Pric
     const Bytes all(p.parameters * of);
     return all > Bytes(0) ? widening_time(*workload.device, all) * slowness : Seconds(0);
   };
+  if (engine) {
+    const bool wider = gradient > weight;
+    const double summed = 3 * gradient, copied = weight + gradient;
+    const Seconds copy = wider ? widened(copied) : moved([&](std::int64_t) { return copied; });
+    const Seconds added = (wider ? copy : Seconds(0)) + moved([&](std::int64_t) { return summed; });
+    p.copies_backward = {added, added, copy, copy};
+    return;
+  }
   const double cast = weight < word ? word + weight : 0;
   const Seconds casts = moved([&](std::int64_t) { return cast; });
   const Seconds gather = moved([&](std::int64_t sharing) { return cast / static_cast<double>(sharing) + 2 * weight; });
@@ -207,7 +221,7 @@ Split split_of(const Layout& l) {
           l.context_exchange};
 }
 
-bool has_copies(const Workload& w) { return w.shape && w.shape->kernels != KernelSet::megatron; }
+bool has_copies(const Workload& w) { return w.shape && holds_whole_weights(w.shape->kernels); }
 
 PricedGroup priced(Cluster group) {
   const std::int64_t members = group.workers();

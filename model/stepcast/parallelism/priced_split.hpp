@@ -57,7 +57,8 @@ struct PricedUnit {
   Seconds unread, unread_tensor;        ///< of `forward` and its exchanges, what full recomputation leaves out
   Seconds forward_ring, backward_ring;  ///< sends of the context group, of which `context` are the exposed parts
   UnitExchanges forward_exchanges, backward_exchanges;
-  /// By ZeRO stage: what PyTorch copies and casts of its weights before a pass, and of their gradients behind it.
+  /// By ZeRO stage: what PyTorch and DeepSpeed copy and cast of weights before a pass, and of their gradients behind
+  /// it.
   std::array<Seconds, 4> copies_forward{}, copies_backward{};
   double parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::array<Bytes, recomputation_count> kept{};
@@ -124,7 +125,7 @@ struct PricedSplit {
 [[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved);
 /// The split of the same layout without `shard`, with the groups that this makes.
 [[nodiscard]] PricedSplit with_shards(const Workload&, PricedSplit, PricedGroups&, const Layout& resolved);
-/// Whether its kernels cast and copy weights and gradients (`copies_forward`): PyTorch's.
+/// Whether its kernels are of weights in four bytes, which are cast for every pass: PyTorch's.
 [[nodiscard]] bool has_copies(const Workload&);
 /// The same where these modules (a bit each) are done again.
 [[nodiscard]] PricedSplit with_modules(PricedSplit, std::uint8_t modules);

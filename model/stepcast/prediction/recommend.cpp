@@ -395,7 +395,7 @@ std::optional<RankedPlan> halves_of(const Profile& profile, const Cluster& clust
   constexpr double worth_rounding = 0.1;  // judgement: whoever rounds gradients wants a good part of the step for it
   if (!half) return std::nullopt;
   const double resolved = resolution_between(half->prediction, best.prediction);
-  if (rank_of(half->prediction) * (1 + std::max(worth_rounding, resolved)) >= rank_of(best.prediction))
+  if (rank_of(half->prediction) > (1 - std::max(worth_rounding, resolved)) * rank_of(best.prediction))
     return std::nullopt;
   half->speed_up = rank_of(ranking.baseline) / rank_of(half->prediction);
   return half;

@@ -44,17 +44,20 @@ LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfChec
 
 LayoutReport layout_report_of(const PreparedQuestion& question, const SelfCheck& check,
                               const LayoutPrediction& prediction, std::string_view framework) {
+  const std::optional<ByPytorch> by = by_pytorch(question, prediction, framework);
   return {layout_subject_of(question, check), prediction,
-          launch_settings(*question.workload(), prediction, framework, question.cluster().device_memory),
-          by_pytorch(question, prediction, framework)};
+          launch_settings(*question.workload(), prediction, framework, question.cluster().device_memory,
+                          by ? by->memory : Bytes(0)),
+          by};
 }
 
 std::optional<ByPytorch> by_pytorch(const PreparedQuestion& question, const LayoutPrediction& prediction,
                                     std::string_view framework) {
   constexpr std::string_view pytorch = "pytorch";
   const Workload& w = *question.workload();
-  if (!framework.empty() || !w.shape || !w.device || w.shape->heads == 0 || w.shape->kernels_given ||
-      !why_not_launched(w, prediction.plan, prediction.micro_batches, pytorch).empty())
+  // A measured step corrected the device as if the kernels that were asked about had run.
+  if (question.correction() != nullptr || !framework.empty() || !w.shape || !w.device || w.shape->heads == 0 ||
+      w.shape->kernels_given || !why_not_launched(w, prediction.plan, prediction.micro_batches, pytorch).empty())
     return std::nullopt;
   LayoutOptions options = question.layout_options();
   options.memory = memory_options_of(pytorch);

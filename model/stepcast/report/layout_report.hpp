@@ -38,6 +38,10 @@ struct ByPytorch {
   Seconds iteration;
   Bytes memory;
 };
+template <>
+inline constexpr auto result_fields<ByPytorch> =
+    std::tuple{ResultField{"iteration_s", &ByPytorch::iteration, "the step by PyTorch's own kernels and optimizer"},
+               ResultField{"memory_bytes", &ByPytorch::memory, "what a device holds then"}};
 
 struct LayoutReport {
   LayoutSubject subject;

@@ -438,14 +438,13 @@ std::string what_would_fit(const Workload& workload, const Cluster& cluster, con
     if (const std::string plan = smallest(workload_of(shape, *workload.device), cluster); !plan.empty())
       text += "; so do these devices with gradients=" + std::string(name_of(shape.dtype)) + " in the model: " + plan;
   }
-  constexpr std::string_view eager = "loss=eager", compiled = "loss=compiled";
-  if (workload.device && workload.shape && workload.shape->heads > 0) {
+  constexpr std::string_view compiled = "loss=compiled";
+  if (workload.device && workload.shape && workload.shape->heads > 0 && is_eager(workload.shape->loss)) {
     std::string model = workload.shape->name;
-    if (const std::size_t at = model.find(eager); at != std::string::npos) model.replace(at, eager.size(), compiled);
-    else if (workload.shape->kernels == KernelSet::eager) model += "," + std::string(compiled);
-    const bool same = model == workload.shape->name;
-    if (const std::string plan = same ? "" : smallest(workload_of(model_shape_of(model), *workload.device), cluster);
-        !plan.empty())
+    if (const std::size_t at = model.find("loss="); at != std::string::npos)
+      model.replace(at, std::min(model.find(',', at), model.size()) - at, compiled);
+    else model += "," + std::string(compiled);
+    if (const std::string plan = smallest(workload_of(model_shape_of(model), *workload.device), cluster); !plan.empty())
       text += "; so do these devices where torch.compile makes one kernel of the loss (" + std::string(compiled) +
               " in the model): " + plan;
   }

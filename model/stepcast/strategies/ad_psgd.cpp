@@ -47,7 +47,7 @@ extern constinit const Strategy record{
     .summary = "asynchronous, decentralised: weights averaged with one random neighbour a step",
     .reference = "Lian et al., ICML 2018, arXiv 1710.06952",
     .fidelity = Fidelity::periodic,
-    .needs = {},
+    .needs = "its authors' code",
     .options = options,
     .phases = 1,
     .plan = plan,

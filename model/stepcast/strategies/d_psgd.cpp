@@ -37,7 +37,7 @@ extern constinit const Strategy record{
     .summary = "decentralised: weights to and from neighbours beside the passes of the same step",
     .reference = "Lian et al., NeurIPS 2017, arXiv 1705.09056",
     .fidelity = Fidelity::periodic,
-    .needs = {},
+    .needs = "its authors' code",
     .options = options,
     .phases = 1,
     .plan = plan,

@@ -68,7 +68,7 @@ extern constinit const Strategy record{
     .summary = "decentralised: compressed differences to the neighbours, one after another",
     .reference = "Zhang, Liu, Zhu, Bentley, INFOCOM 2020, arXiv 1912.03208",
     .fidelity = Fidelity::periodic,
-    .needs = {},
+    .needs = "its authors' code",
     .options = options,
     .phases = 1,
     .plan = plan,

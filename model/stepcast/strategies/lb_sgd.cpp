@@ -32,7 +32,7 @@ extern constinit const Strategy record{
     .summary = "one all-reduce of the previous iteration's gradients under the whole current iteration",
     .reference = "lzhangbv/last-batch-ddl, LB-OPT.pdf",
     .fidelity = Fidelity::stale,
-    .needs = {},
+    .needs = "its authors' code",
     .options = {},
     .phases = 1,
     .plan = plan,

@@ -48,7 +48,7 @@ extern constinit const Strategy record{
     .summary = "local updates; a non-blocking all-reduce of weights every tau-th iteration",
     .reference = "Wang, Liang, Joshi, ICASSP 2020, arXiv 2002.09539",
     .fidelity = Fidelity::periodic,
-    .needs = {},
+    .needs = "its authors' code",
     .options = options,
     .phases = 1,
     .plan = plan,

@@ -74,7 +74,7 @@ extern constinit const Strategy record{
     .summary = "decentralised: whole models to and from neighbours on an overlay (--overlay), after the passes",
     .reference = "Huang, Sun, He, arXiv 2408.04705",
     .fidelity = Fidelity::periodic,
-    .needs = {},
+    .needs = "a library of exchanges between neighbours",
     .options = options,
     .phases = 1,
     .plan = plan,

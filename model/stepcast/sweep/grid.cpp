@@ -224,11 +224,19 @@ Answer<Prediction> SweepGrid::prediction_at(const SweepPlace& place, const Plan&
                                    [](const SweepAxis& a) { return a.quantity == SweepQuantity::latency; });
   if (latency) {
     const Answer<CommunicationCost> cost = communication_cost(place.cluster, collective_of(spec));
-    const std::string_view known = what_was_measured(place.cluster, Operation::all_reduce);
-    const bool carried = collective_of(spec).empty() && known != "nothing" && known != "one error";
-    if (cost && (cost->algorithm() == "table" || carried))
-      return Inapplicable{
-          "measured collectives hold one latency, which cannot be changed; name an algorithm, e.g. @ring"};
+    const Answer<CommPlan> sent =
+        cost ? comm_plan_of(spec, *place.profile, place.cluster, *cost) : Answer<CommPlan>(Inapplicable{cost.reason()});
+    const bool own = collective_of(spec).empty();
+    const auto is_measured = [&](const Transfer& t) {
+      if (cost->algorithm() != "table") return own && rests_on_measurements(place.cluster, t.operation);
+      return std::ranges::any_of(place.cluster.tables,
+                                 [&](const MeasuredCollective& m) { return m.operation == name_of(t.operation); });
+    };
+    if (sent)
+      if (const auto t = std::ranges::find_if(sent->transfers, is_measured); t != sent->transfers.end())
+        return Inapplicable{"measured times of " + std::string(name_of(t->operation)) +
+                            " hold one latency, which cannot be changed" +
+                            (t->operation == Operation::all_reduce ? "; name an algorithm, e.g. @ring" : "")};
   }
   if (!place.prepared && question_.model) return question_.model(*place.profile, place.cluster, spec);
   Answer<Prediction> answer =

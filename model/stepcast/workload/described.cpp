@@ -148,7 +148,7 @@ class DividedUnit {
   /// (torch/distributed/_functional_collectives.py of PyTorch 2.11: all_gather_tensor, reduce_scatter_tensor).
   /// Megatron-LM has tokens first.
   void add_rearranged_tokens(const UnitCost& c, UnitTimes& times) const {
-    if (shape_.kernels == KernelSet::megatron || !split_.sequence_parallel || !one_dimensional()) return;
+    if (!is_pytorch(shape_.kernels) || !split_.sequence_parallel || !one_dimensional()) return;
     const auto add = [&](PassTime& pass, const std::vector<TensorTransfer>& sums, bool scatters) {
       for (const TensorTransfer& sum : sums) {
         const bool gather = sum.operation == Operation::all_gather,
@@ -411,7 +411,7 @@ UnitKind kind_of(const UnitShape& unit) {
 
 /// What PyTorch holds of each parameter where it keeps no short weights beside whole ones (layout_memory.hpp).
 std::string held_by_pytorch(const Workload& w) {
-  if (w.shape->kernels == KernelSet::megatron || w.bytes_of_weight >= 4) return {};
+  if (!holds_whole_weights(w.shape->kernels) || w.bytes_of_weight >= 4) return {};
   const double held = with_whole_weights({w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state}).state;
   return " (" + std::to_string(std::lround(held)) +
          " where whole weights are all that is held: by fully_shard with zero=3, by DistributedDataParallel with "
@@ -455,14 +455,16 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
     w.assumed.push_back(
         std::string("experts: tokens are dealt evenly, each goes to the device of each of its experts by itself "
                     "(ep_comm=deepep: once to each machine), and ") +
-        (shape.kernels == KernelSet::megatron
+        (!is_pytorch(shape.kernels)
              ? "the products of each expert are launched by themselves (Transformer Engine's grouped layer)"
              : "the products of all experts are one kernel (PyTorch's grouped products)"));
   if (shape.optimizer == Optimizer::muon)
     w.assumed.push_back("Muon: gathering the matrices that ZeRO or tensor parallelism divide is not counted");
-  if (shape.kernels != KernelSet::megatron)
+  if (is_pytorch(shape.kernels))
     w.assumed.push_back(std::string("kernels: PyTorch's, ") +
-                        (shape.kernels == KernelSet::compiled ? "each block compiled" : "eager") +
+                        (shape.kernels == KernelSet::compiled    ? "each block compiled"
+                         : shape.kernels == KernelSet::deepspeed ? "eager, over DeepSpeed's two-byte weights"
+                                                                 : "eager") +
                         " (kernels=... in the model says otherwise)");
   if (std::string line = assumed_attention(shape, device); !line.empty()) w.assumed.push_back(std::move(line));
   return w;

@@ -24,7 +24,7 @@ UnitShape counted(UnitShape unit) {
 }
 
 std::string_view name_of(KernelSet set) {
-  static constexpr std::array<std::string_view, 3> names{"megatron", "compiled", "eager"};
+  static constexpr std::array<std::string_view, 4> names{"megatron", "compiled", "eager", "deepspeed"};
   return names[static_cast<std::size_t>(set)];
 }
 

@@ -127,9 +127,15 @@ struct UnitShape {
 
 /// Whose kernels compute a model: Megatron-LM's (fused by hand, gradients added up where products make them), or
 /// PyTorch's with four-byte weights that are cast for every pass: blocks compiled one by one (torch.compile, as
-/// torchtitan does), or eager.
-enum class KernelSet : std::uint8_t { megatron, compiled, eager };
+/// torchtitan does), or eager; or eager over the two-byte weights that DeepSpeed's engine holds.
+enum class KernelSet : std::uint8_t { megatron, compiled, eager, deepspeed };
 [[nodiscard]] std::string_view name_of(KernelSet);  ///< "compiled"
+[[nodiscard]] constexpr bool is_pytorch(KernelSet k) { return k != KernelSet::megatron; }
+[[nodiscard]] constexpr bool is_eager(KernelSet k) { return k == KernelSet::eager || k == KernelSet::deepspeed; }
+/// Four bytes a weight, and none beside them.
+[[nodiscard]] constexpr bool holds_whole_weights(KernelSet k) {
+  return k == KernelSet::compiled || k == KernelSet::eager;
+}
 
 /// What updates the weights; its state follows from the name (update_of).
 enum class Optimizer : std::uint8_t { adam, adam8bit, adafactor, lion, muon, sgd };
@@ -144,9 +150,10 @@ struct ModelShape {
   double dropout = 0;
   Optimizer optimizer = Optimizer::adam;
   KernelSet kernels = KernelSet::megatron;
-  bool kernels_given = false;    ///< the description says which, be it the default
-  bool tied = false;             ///< the embedding is the weight of the logits, too
-  std::vector<UnitShape> units;  ///< in forward order
+  KernelSet loss = KernelSet::megatron;  ///< of the loss alone
+  bool kernels_given = false;            ///< the description says kernels=, be it the default; loss= alone is not that
+  bool tied = false;                     ///< the embedding is the weight of the logits, too
+  std::vector<UnitShape> units;          ///< in forward order
 
   [[nodiscard]] double parameters() const;
   /// Operations of forward and backward pass of one sample, without recomputation.
@@ -165,7 +172,8 @@ struct ModelShape {
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2]
 /// [,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
-/// [,optimizer=muon][,tied=yes][,kernels=compiled]", the usual CNNs ("resnet50:image=224"), and public models by name
+/// [,optimizer=muon][,tied=yes][,kernels=compiled|eager|deepspeed][,loss=compiled]", the usual CNNs
+/// ("resnet50:image=224"), and public models by name
 /// ("llama3-8b", "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);
 

@@ -18,13 +18,14 @@
 // the last product of an MLP without dropout behind it, the weighted sum of experts' results, and the residual are not
 // done again.
 //
-// Kernels of PyTorch (kernels=compiled, eager) differ from Megatron-LM's in what follows. Queries, keys and values are
-// launched by themselves, as are gate and up projection; the products of all experts are one kernel. Compiled,
-// norms, residuals and activations move what Megatron-LM's do, and the loss reads its logits twice forward, and reads
-// and writes them backward. Eager, each operation goes through memory: rotary positions are some ten operations, the
-// gate's activation and its product two, gradients that meet are added by themselves, and the loss is that of 4-byte
-// copies. Counted from what a profiler saw of such kernels on H100 (PyTorch 2.11). loss=eager beside compiled blocks is
-// what torchtitan did until April 2025 (pull request 1033), and what a script does that compiles its blocks alone.
+// Kernels of PyTorch (kernels=compiled, eager, deepspeed) differ from Megatron-LM's in what follows. Queries, keys and
+// values are launched by themselves, as are gate and up projection; the products of all experts are one kernel.
+// Compiled, norms, residuals and activations move what Megatron-LM's do, and the loss reads its logits twice forward,
+// and reads and writes them backward. Eager, each operation goes through memory: rotary positions are some ten
+// operations, the gate's activation and its product two, gradients that meet are added by themselves, and the loss is
+// that of 4-byte copies. Counted from what a profiler saw of such kernels on H100 (PyTorch 2.11). loss=eager beside
+// compiled blocks is what torchtitan did until April 2025 (pull request 1033), and what a script does that compiles its
+// blocks alone.
 //
 // With s tokens a sample, hidden size h, a heads of size d, f the MLP's inner size, e bytes an element: what an
 // operator moves is counted from the kernels that Megatron-LM launches; what a block keeps are the terms of
@@ -58,8 +59,10 @@ struct Transformer {
 
   [[nodiscard]] bool biased() const { return family != Family::llama; }
   [[nodiscard]] bool gated() const { return family == Family::llama; }
-  [[nodiscard]] bool eager() const { return kernels == KernelSet::eager; }
-  [[nodiscard]] bool is_pytorch() const { return kernels != KernelSet::megatron; }
+  [[nodiscard]] bool eager() const { return is_eager(kernels); }
+  [[nodiscard]] bool is_pytorch() const { return stepcast::is_pytorch(kernels); }
+  /// Recomputation does all of a block again.
+  [[nodiscard]] bool starts_over() const { return holds_whole_weights(kernels) ? drops() : true; }
   [[nodiscard]] bool drops() const { return dropout > 0; }
   [[nodiscard]] bool latent() const { return kv_rank > 0; }
   [[nodiscard]] std::int64_t query_size() const { return latent() ? head_size + rope : head_size; }
@@ -282,7 +285,7 @@ Transformer of_dense_layers(Transformer t) {
 
 /// Marks the end of a block with a pre-norm that PyTorch's recomputation leaves out. Dropout keeps its mask.
 void mark_unread(const Transformer& t, std::vector<OperatorShape>& operators) {
-  if (!t.is_pytorch() || t.drops()) return;
+  if (t.starts_over()) return;
   const std::string_view first = t.experts > 0 ? "combine" : "mlp down";
   for (auto o = operators.rbegin(); o != operators.rend(); ++o) {
     o->unread = true;
@@ -568,7 +571,7 @@ UnitShape head_of(const Transformer& t) {
     unit.operators.push_back(memory_bound("cross entropy", Division::elements, elements * (2 * t.e()), 2, 1));
     unit.kept.divided = elements * t.e();
     unit.transient = elements * t.e();
-  } else if (t.loss == KernelSet::eager) {
+  } else if (is_eager(t.loss)) {
     const double forward = t.e() + 4 + 4 + 4 + 4 + 4, backward = 4 + 4 + 4 + 4 + 4 + 4 + t.e();
     unit.operators.push_back(
         memory_bound("cross entropy", Division::elements, elements * forward, 3, backward / forward));
@@ -694,9 +697,10 @@ Transformer transformer_of(ModelDescriptionText& text) {
   t.gradient_dtype = text.data_type("gradients", t.dtype == DataType::bf16 ? DataType::f32 : t.dtype);
   read_recipe(text, t);
   using enum KernelSet;
-  const std::string kernels = text.word("kernels", "megatron", {"megatron", "compiled", "eager"});
-  const std::string loss = text.word("loss", kernels.c_str(), {"megatron", "compiled", "eager"});
-  for (const KernelSet set : {megatron, compiled, eager}) {
+  const std::string kernels = text.word("kernels", "megatron", {"megatron", "compiled", "eager", "deepspeed"});
+  const char* own_loss = kernels == name_of(deepspeed) ? "eager" : kernels.c_str();
+  const std::string loss = text.word("loss", own_loss, {"megatron", "compiled", "eager"});
+  for (const KernelSet set : {megatron, compiled, eager, deepspeed}) {
     if (kernels == name_of(set)) t.kernels = set;
     if (loss == name_of(set)) t.loss = set;
   }
@@ -723,7 +727,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.dtype = t.dtype;
   model.gradient_dtype = t.gradient_dtype;
   model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads, model.head_size = t.head_size;
-  model.dropout = t.dropout, model.tied = t.tied, model.kernels = t.kernels;
+  model.dropout = t.dropout, model.tied = t.tied, model.kernels = t.kernels, model.loss = t.loss;
   model.kernels_given = text.gives("kernels");
   model.optimizer = t.optimizer;
   model.sequence = t.sequence, model.layers = t.layers;

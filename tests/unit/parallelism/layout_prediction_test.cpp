@@ -180,6 +180,27 @@ TEST_CASE("A traced profile under a layout of data parallelism takes what it tak
   CHECK(compared >= 80);
 }
 
+TEST_CASE("copies into buckets and out of them are computed in layouts, too, of ZeRO as of DDP") {
+  Workload w = gpt("hidden=1024,layers=4,heads=16,seq=1024,vocab=8192,attention=flash,causal=yes");
+  const auto exposed = [&](double seconds_per_byte, const char* plan) {
+    w.copy_in = w.copy_out = seconds_per_byte;
+    LayoutOptions options;
+    options.global_batch = 8;
+    const Answer<LayoutPrediction> p = predicted(w, machines(1, 8), layout_plan_of(plan), options);
+    REQUIRE(p);
+    return std::pair{p->breakdown.exposed().value(), p->breakdown.copies.value()};
+  };
+  const double slow = 1e-11;
+  for (const char* plan : {"layout()/ddp", "layout(zero=1)/ddp"}) {
+    CAPTURE(plan);
+    const auto [without, none] = exposed(0, plan);
+    const auto [with, copies] = exposed(slow, plan);
+    CHECK(none == 0);
+    CHECK(copies == Approx(2 * slow * w.parameters() * w.bytes_of_gradient).epsilon(0.01));
+    CHECK(with <= without + copies);
+  }
+}
+
 TEST_CASE("ring attention pays for each exchange what attention to one block does not hide") {
   const Workload w = gpt("hidden=1024,layers=2,heads=16,seq=8192,vocab=51200,attention=flash,causal=yes");
   Split split;

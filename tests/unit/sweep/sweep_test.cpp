@@ -448,7 +448,7 @@ TEST_CASE("points that cannot be say why, and so do options out of range and mea
   measured.tables.push_back({"all_reduce", 16, {Bytes(1e3), Bytes(1e8)}, {milliseconds(1), milliseconds(100)}, "test"});
   const std::vector<SweepRow> late =
       swept(question_over({"latency=1us,1ms"}, plans_named({"ddp", "ddp@ring"}), measured));
-  CHECK(late[0].inapplicable.find("measured collectives hold one latency") != std::string::npos);
+  CHECK(late[0].inapplicable.find("measured times of all_reduce hold one latency") != std::string::npos);
   CHECK(late[1].prediction->iteration < late[3].prediction->iteration);
 }
 

@@ -118,20 +118,11 @@ std::string_view key_of(Objective objective) {
 
 }  // namespace
 
-namespace {
-
-Json json_of(const std::optional<ByPytorch>& by) {
-  if (!by) return nullptr;
-  return {{"iteration_s", by->iteration.value()}, {"memory_bytes", by->memory.value()}};
-}
-
-}  // namespace
-
 void write_layout_json(std::ostream& out, const LayoutReport& report) {
   Json json = json_value(report.prediction);
   add_subject(json, report.subject);
   json["settings"] = json_value(report.settings);
-  json["by_pytorch"] = json_of(report.by_pytorch);
+  json["by_pytorch"] = report.by_pytorch ? json_value(*report.by_pytorch) : Json(nullptr);
   write(out, json);
 }
 
@@ -159,7 +150,7 @@ void write_layout_search_json(std::ostream& out, const LayoutSearchReport& repor
   add_fields(json, advice);
   for (std::size_t i = 0; i < advice.best.size(); ++i)
     json["best"][i]["cost_per_step"] = price > 0 ? Json(cost_of(advice.best[i], price)) : Json(nullptr);
-  json["by_pytorch"] = json_of(report.by_pytorch);
+  json["by_pytorch"] = report.by_pytorch ? json_value(*report.by_pytorch) : Json(nullptr);
   write(out, json);
 }
 
