@@ -67,6 +67,7 @@ std::vector<Item> modifier_items() {
     Item item{std::string(m.name), std::string(m.title), {{"what", std::string(m.summary)}}};
     item.facts.emplace_back("reference", m.reference);
     item.facts.emplace_back("fidelity", name_of(m.fidelity));
+    if (!m.framework.empty()) item.facts.emplace_back("needs", m.framework);
     if (!m.usual_base.empty()) item.facts.emplace_back("usual base", m.usual_base);
     for (const OptionSpec& option : m.options) item.facts.emplace_back("option", option_text(option));
     if (!m.caution.empty()) item.facts.emplace_back("caution", m.caution);

@@ -221,7 +221,7 @@ Profile name_of_job(const Documents& documents) {
   const Trace& trace = documents.traces.front();
   Profile profile;
   profile.model = model_named_by(trace.source);
-  profile.device = trace.device_name;
+  profile.device = device_of(trace);
   profile.transfers = transfer_times_of(documents.traces);
   return profile;
 }

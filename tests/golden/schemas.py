@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The JSON that the program writes is what profiles/schemas says: every document of the transcripts is validated.
+"""The JSON that the program writes and reads is what profiles/schemas says: every document of the transcripts is
+validated, and every device and cluster that is shipped.
 
 Every command of the transcripts that asks for --json is run, and what each stepcast in it writes is collected. A document
 names its schema ("stepcast.prediction/1", file stepcast.prediction-1.json); it has to validate, with no field that the
@@ -55,6 +56,9 @@ def documents(program):
                     found.append((command, json.loads(text)))
                 except json.JSONDecodeError:  # lines, or nothing where a question was refused
                     found += [(command, json.loads(line)) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+    for folder in ("devices", "clusters"):
+        for path in sorted((run.ROOT / "profiles" / folder).glob("*.json")):
+            found.append((f"{folder}/{path.name}", json.loads(path.read_text())))
     return found
 
 
@@ -122,7 +126,7 @@ def updated(found):
         path = path_of(document["schema"])
         schema = json.loads(path.read_text()) if path.exists() else {
             "$schema": "https://json-schema.org/draft/2020-12/schema", "title": document["schema"], "type": "object",
-            "description": f"what '{' '.join(command.split()[:2])} --json' writes"}
+            "description": f"what '{' '.join(command.split()[:2])} --json' writes, or a file of profiles/"}
         schema = widened(schema, document, "", words)
         schema["properties"]["schema"] = {"const": document["schema"]}
         schema["required"] = ["schema"]

@@ -310,9 +310,13 @@ std::string told_of(const Cluster& cluster, std::string_view link) {
 
 void refuse_unsaid_network(const Cluster& cluster, std::string_view prefix) {
   if (cluster.nodes > 1 && is_unsaid(cluster, unsaid_network))
-    throw InputError(std::string(prefix) + "network",
-                     "the link between " + counted(cluster.nodes, "machine") + ", such as '400Gb/s' or '25GbE'",
-                     "nothing", "a trace tells it where its job ran on several machines");
+    throw InputError(
+        std::string(prefix) + "network",
+        "the link between " + counted(cluster.nodes, "machine") + ", such as '400Gb/s' or '25GbE'", "nothing",
+        (cluster.devices_per_node == 1 ? std::string(prefix) + (prefix.empty() ? "per_node=8" : "per-node 8") +
+                                             " where eight devices are one machine; "
+                                       : "") +
+            "a trace tells it where its job ran on several machines");
 }
 
 // ---- the library ----

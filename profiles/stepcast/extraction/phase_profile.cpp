@@ -284,7 +284,7 @@ class PhaseAssembly {
                        "with emit_nvtx(record_shapes=True) or torch.profiler");
     find_steps();
     p_.model = options_.model.empty() ? trace_.source : options_.model;
-    p_.device = index_.has_device_work ? (trace_.device_name.empty() ? "unknown device" : trace_.device_name) : "";
+    p_.device = device_of(trace_);
     p_.traced_workers = std::max<std::int64_t>(1, trace_.world_size);
     p_.half_precision_share = half_precision_share(trace_);
     p_.tf32_share = tf32_share(index_);

@@ -124,7 +124,7 @@ class Assembly {
     p_.half_precision_share = half_precision_share(trace_);
     p_.tf32_share = tf32_share(index_);
     p_.fused_update_share = fused_update_share(index_);
-    p_.device = index_.has_device_work ? (trace_.device_name.empty() ? "unknown device" : trace_.device_name) : "";
+    p_.device = device_of(trace_);
     p_.provenance = "trace " + trace_.source + (trace_.report.producer.empty() ? "" : ", " + trace_.report.producer);
     p_.unclassified_share = unclassified_share(trace_);
     std::vector<StepWindow> windows;

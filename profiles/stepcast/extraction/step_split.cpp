@@ -170,7 +170,7 @@ class Splitter {
   StepSplit result() {
     out_.source = trace_.source;
     out_.rank = trace_.rank;
-    if (by_device()) out_.device = trace_.device_name.empty() ? "unknown device" : trace_.device_name;
+    out_.device = device_of(trace_);
     find_windows();
     take_phases_and_roles();
     add_device_stretches();

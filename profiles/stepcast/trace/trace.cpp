@@ -1,6 +1,8 @@
 // Trace: the words for its closed vocabulary.
 #include <stepcast/trace/trace.hpp>
 
+#include <algorithm>
+
 namespace stepcast {
 
 std::string_view name_of(EventKind kind) {
@@ -27,6 +29,11 @@ std::string_view name_of(EventKind kind) {
       return "other";
   }
   return "other";
+}
+
+std::string device_of(const Trace& trace) {
+  if (std::ranges::none_of(trace.events, is_device_work, &Event::kind)) return {};
+  return trace.device_name.empty() ? "unknown device" : trace.device_name;
 }
 
 }  // namespace stepcast

@@ -169,5 +169,8 @@ struct Trace {
 
   [[nodiscard]] std::string_view text(StringId id) const { return strings[id]; }
 };
+/// What its device work ran on, "unknown device" where the trace does not say; empty: it has none, and the host
+/// computed.
+[[nodiscard]] std::string device_of(const Trace&);
 
 }  // namespace stepcast
