@@ -85,7 +85,7 @@ class Points {
     for (auto& [size, times] : times_) {
       std::sort(times.begin(), times.end());
       const std::size_t n = times.size();
-      const std::size_t aside = n == 3 ? 1 : n / 4;  // outliers at either end
+      const std::size_t aside = n < 5 ? 0 : n / 4;  // outliers at either end; of a few times none is one
       const double low = times[aside], high = times[n - 1 - aside];
       if (high > most * low)
         throw InputError(where, "one time of a message of " + text_of(Bytes(size)),

@@ -51,7 +51,12 @@ std::string model_run_by(const std::string& description, std::string_view framew
   const ModelShape shape = model_shape_of(description);
   if (kernels.empty() || shape.heads == 0) return description;
   std::string out = shape.name;
-  if (!shape.kernels_given) out += ",kernels=" + std::string(kernels);
+  if (!shape.kernels_given) {
+    out += ",kernels=" + std::string(kernels);
+    // The normalised text leaves out a loss by the kernels that it was written for.
+    const bool asked = description.find("loss=") != std::string::npos;
+    if (asked && out.find("loss=") == std::string::npos) out += ",loss=" + std::string(name_of(shape.loss));
+  }
   if (!has_fused_attention(shape) || attention_kernel(shape)) return out;
   constexpr std::string_view any = "attention=flash";
   return out.insert(out.find(any) + any.size(), "2");

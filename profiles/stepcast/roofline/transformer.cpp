@@ -312,8 +312,7 @@ std::vector<OperatorShape> with_short_products(const Transformer& t, const std::
       const double input = t.is_pytorch() ? 2 * wide + narrow : wide + 2 * narrow;  // bytes an element
       const double turned = t.is_pytorch() ? 2 * narrow : 0, gradient = input + turned;
       const Bytes cast(p.batch * p.m * p.k * input);
-      out.push_back(memory_bound("cast for " + o.name, division, cast, t.is_pytorch() ? 2 : 1,
-                                 (gradient * p.n / p.k + turned) / input));
+      out.push_back(memory_bound("cast for " + o.name, division, cast, 1, (gradient * p.n / p.k + turned) / input));
       out.back().expert = o.expert;
       out.back().module = o.module;
       o.operands = t.linear_dtype;

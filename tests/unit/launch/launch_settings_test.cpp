@@ -62,8 +62,9 @@ TEST_CASE("A framework brings its kernels along where the model leaves them open
   const auto run = [](const char* text, const char* framework) {
     return model_shape_of(model_run_by(text, framework));
   };
-  for (const auto& [framework, kernels] :
-       {std::pair{"torchtitan", KernelSet::compiled}, {"pytorch", KernelSet::eager}}) {
+  for (const auto& [framework, kernels] : {std::pair{"torchtitan", KernelSet::compiled},
+                                           {"pytorch", KernelSet::eager},
+                                           {"deepspeed", KernelSet::deepspeed}}) {
     for (const char* model : {"llama3-8b", "llama3-8b:", "llama3-8b:seq = 4096, attention = flash"}) {
       CHECK(run(model, framework).kernels == kernels);
       CHECK(attention_kernel(run(model, framework)) == AttentionKernel::flash2);
@@ -72,6 +73,8 @@ TEST_CASE("A framework brings its kernels along where the model leaves them open
     CHECK(said.kernels == KernelSet::megatron);
     CHECK(attention_kernel(said) == AttentionKernel::cudnn);
     CHECK(run("llama3-8b:kernels = compiled", framework).kernels == KernelSet::compiled);
+    for (const KernelSet loss : {KernelSet::megatron, KernelSet::compiled, KernelSet::eager})
+      CHECK(run(("llama3-8b:loss=" + std::string(name_of(loss))).c_str(), framework).loss == loss);
     // Standard attention stays what it is.
     CHECK_FALSE(has_fused_attention(run("gpt:hidden=1024,layers=24,heads=16,seq=1024", framework)));
     CHECK(model_run_by("resnet50:image=224", framework) == "resnet50:image=224");

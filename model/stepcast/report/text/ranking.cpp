@@ -230,8 +230,9 @@ void write_others(std::ostream& out, const std::vector<RankedPlan>& all, bool by
   std::vector<RankedPlan> others;
   std::ranges::copy_if(all, std::back_inserter(others), &RankedPlan::is_at_hand);
   const bool apart = !by_step && !others.empty();
+  const std::string_view with = by_step || apart ? "" : ", all with other software or servers";
   if (!apart) others = all;
-  out << "\nPlans that change the arithmetic (what they cost in accuracy is not predicted):\n\n";
+  out << "\nPlans that change the arithmetic" << with << " (what they cost in accuracy is not predicted):\n\n";
   plan_table(others, cluster, check).write(out);
   if (apart) write_elsewhere(out, all);
   // Of the best few; a list of all would be longer than the ranking.
