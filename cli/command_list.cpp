@@ -230,12 +230,14 @@ std::vector<Item> cache_items() {
 
 std::vector<Item> device_items() {
   std::vector<Item> items;
-  for (const Device& d : shipped_devices()) {
+  const std::vector<std::string> names = shipped_device_names();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Device& d = shipped_devices()[i];
     std::string rates;
     for (std::size_t t = 0; t < d.matrix_rate.size(); ++t)
       if (d.matrix_rate[t] > 0)
         add_to_list(rates, std::string(name_of(static_cast<DataType>(t))) + " " + fixed(d.matrix_rate[t] * 1e-12, 1));
-    Item item{d.name, text_of(d.memory) + ", matrix products in Tflop/s: " + rates, {}};
+    Item item{names[i], d.name + ", " + text_of(d.memory) + ", matrix products in Tflop/s: " + rates, {}};
     for (const std::string& source : d.provenance) item.facts.emplace_back("from", source);
     items.push_back(std::move(item));
   }

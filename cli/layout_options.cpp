@@ -116,7 +116,7 @@ void add_global_batch_flag(CLI::App& app, LayoutFlags& flags) {
 void add_framework_flag(CLI::App& app, LayoutFlags& flags) {
   app.add_option("--framework", flags.framework,
                  "Of a layout, run by this one: its kernels (of a described model), memory and settings: pytorch, "
-                 "torchtitan, megatron, deepspeed or horovod");
+                 "torchtitan, megatron, deepspeed or horovod (compare without --plan: ddp, zero1, zero2, fsdp, hsdp)");
 }
 
 void refuse_framework(const std::string& found) {

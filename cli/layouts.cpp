@@ -89,19 +89,8 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
     advice = layout_advice(*workload, question.cluster(), space_of(flags), options);
   }
   if (!advice) return refuse_layout("layout/ddp", advice.reason(), output);
-  const std::optional<ByPytorch> by =
-      advice->best.empty() ? std::nullopt : by_pytorch(question, advice->best.front(), flags.framework);
-  if (by)
-    advice->settings =
-        launch_settings(*workload, advice->best.front(), flags.framework, question.cluster().device_memory, by->memory);
-  const LayoutSearchReport report{layout_subject_of(question, check),
-                                  *advice,
-                                  options.search,
-                                  reason,
-                                  flags.frontier,
-                                  flags.framework,
-                                  batch_choice,
-                                  by};
+  LayoutSearchReport report = layout_search_report_of(question, check, *advice, options.search, flags.framework);
+  report.reason = reason, report.frontier = flags.frontier, report.batch_choice = batch_choice;
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout_search(out, report); });
   return advice->best.empty() ? answer_is_no : answered;
 }

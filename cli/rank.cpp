@@ -245,7 +245,11 @@ void add_rank_flags(CLI::App& app, RankFlags& flags) {
   add_output_flags(app, flags.output);
 }
 
-ExitCode rank(const RankFlags& flags, const RankOptions& options) {
+ExitCode rank(const RankFlags& asked_for, const RankOptions& options) {
+  RankFlags flags = asked_for;
+  // What a framework divides the state by, each under the name that it has there.
+  if (!options.advice && !options.all && !flags.layout.framework.empty() && flags.plans.empty())
+    flags.plans = {"ddp", "zero1", "zero2", "fsdp", "hsdp"};
   if (options.advice && options.by_step && !flags.layout.devices.empty())
     throw InputError("--all", "equal devices", "--devices");
   for (const auto& [flag, given] :

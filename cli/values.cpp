@@ -30,13 +30,7 @@ Words names_in(const Records& records) {
 }
 
 Words clusters() { return names_in(shipped_clusters()); }
-/// "NVIDIA A100-SXM4-80GB" is found by its words, which a shell would take for several.
-Words devices() {
-  Words names = names_in(shipped_devices());
-  for (std::string& name : names)
-    for (char& c : name) c = c == ' ' ? '-' : lower_case(c);
-  return names;
-}
+Words devices() { return shipped_device_names(); }
 Words plans() { return names_in(strategies()); }
 Words scenarios() { return names_in(whatifs()); }
 Words schedules() { return names_in(pipeline_schedules()); }

@@ -35,7 +35,7 @@ CASES = [
     ("stepcast list ", ["strategies", "devices"], ["trace.json"]),
     ("stepcast validate ", ["survey"], ["trace.json"]),
     ("stepcast completion ", ["bash", "zsh", "fish"], ["trace.json"]),
-    ("stepcast calibrate --start ", ["nvidia-a100-sxm4-80gb"], ["8x1-v100-10gbe"]),
+    ("stepcast calibrate --start ", ["a100-sxm4-80gb"], ["8x1-v100-10gbe"]),
     ("stepcast whatif --what ", ["amp", "batch"], ["trace.json"]),
 ]
 BASH_CASES = [

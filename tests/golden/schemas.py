@@ -14,12 +14,17 @@ import os
 import pathlib
 import re
 import stat
+import subprocess
 import sys
 import tempfile
 
 import run
 
 SCHEMAS = run.ROOT / "profiles" / "schemas"
+# What the program reads as well: the folder of shipped ones, and a question that reads one. Here what may be left out is
+# known: "required" is by hand, and nothing is null.
+INPUTS = {"stepcast.device/1": ("devices", ["--workers", "2", "--per-node", "2", "--device"]),
+          "stepcast.cluster/1": ("clusters", ["--cluster"])}
 # Objects whose keys are data: plans, parts of clusters, levels, units. By schema and path.
 MAPS = re.compile(r"/(inapplicable|unit_counts|units_of|options|changed_by|background)$")
 WRAPPER = """#!/bin/bash
@@ -56,7 +61,7 @@ def documents(program):
                     found.append((command, json.loads(text)))
                 except json.JSONDecodeError:  # lines, or nothing where a question was refused
                     found += [(command, json.loads(line)) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
-    for folder in ("devices", "clusters"):
+    for folder, _ in INPUTS.values():
         for path in sorted((run.ROOT / "profiles" / folder).glob("*.json")):
             found.append((f"{folder}/{path.name}", json.loads(path.read_text())))
     return found
@@ -71,29 +76,29 @@ def type_of(value):
             type(None): "null"}[type(value)]
 
 
-def widened(schema, value, path, words):
+def widened(schema, value, path, words, nullable=True):
     """The schema with what it needs to hold the value; empty: nothing was seen yet, or only null."""
     kind = type_of(value)
     if kind == "null":
         return schema
     if path:
-        schema["type"] = sorted({*schema.get("type", []), kind, "null"})
+        schema["type"] = sorted({*schema.get("type", []), kind, *(["null"] if nullable else [])})
     if kind == "array":
         for item in value:
-            schema["items"] = widened(schema.get("items", {}), item, path, words)
+            schema["items"] = widened(schema.get("items", {}), item, path, words, nullable)
     if kind == "object":
         if MAPS.search(path):
             for item in value.values():
-                schema["additionalProperties"] = widened(schema.get("additionalProperties", {}), item, path + "/*", words)
+                schema["additionalProperties"] = widened(schema.get("additionalProperties", {}), item, path + "/*", words, nullable)
             return schema
         properties = schema.setdefault("properties", {})
         for key, item in value.items():
             if key not in properties and "additionalProperties" in schema:  # keys that are data, by hand
-                schema["additionalProperties"] = widened(schema["additionalProperties"], item, f"{path}/*", words)
+                schema["additionalProperties"] = widened(schema["additionalProperties"], item, f"{path}/*", words, nullable)
                 continue
             if key not in properties and key in words:
                 properties[key] = {"description": words[key]}
-            properties[key] = widened(properties.get(key, {}), item, f"{path}/{key}", words)
+            properties[key] = widened(properties.get(key, {}), item, f"{path}/{key}", words, nullable)
     return schema
 
 
@@ -127,9 +132,9 @@ def updated(found):
         schema = json.loads(path.read_text()) if path.exists() else {
             "$schema": "https://json-schema.org/draft/2020-12/schema", "title": document["schema"], "type": "object",
             "description": f"what '{' '.join(command.split()[:2])} --json' writes, or a file of profiles/"}
-        schema = widened(schema, document, "", words)
+        schema = widened(schema, document, "", words, document["schema"] not in INPUTS)
         schema["properties"]["schema"] = {"const": document["schema"]}
-        schema["required"] = ["schema"]
+        schema.setdefault("required", ["schema"])
         path.write_text(json.dumps(schema, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -153,6 +158,28 @@ def flaws_of(found):
     return flaws
 
 
+def input_flaws(program):
+    """What the schemas of inputs and the program disagree on, of shipped files without a required key or with a null."""
+    import jsonschema
+    flaws, tried = [], 0
+    with tempfile.TemporaryDirectory() as scratch:
+        path = pathlib.Path(scratch) / "input.json"
+        for name, (folder, question) in INPUTS.items():
+            schema = jsonschema.Draft202012Validator(strict(json.loads(path_of(name).read_text())))
+            whole = json.loads(min((run.ROOT / "profiles" / folder).glob("*.json")).read_text())
+            required = schema.schema["required"]
+            for what, changed in [("as shipped", whole), *((f"without {k}", {i: v for i, v in whole.items() if i != k}) for k in required),
+                                  *((f"{k} null", {**whole, k: None}) for k in whole)]:
+                path.write_text(json.dumps(changed))
+                tried += 1
+                answer = subprocess.run([program, "predict", "--model", "resnet50:", "--plan", "ddp", *question, path],
+                                        capture_output=True, text=True)
+                if schema.is_valid(changed) != (answer.returncode == 0):
+                    flaws.append(f"{name} {what}: the schema {'takes' if answer.returncode else 'refuses'} it, stepcast "
+                                 f"{'does not: ' + answer.stderr.strip()[:200] if answer.returncode else 'does not'}")
+    return flaws, tried
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--program", type=pathlib.Path, required=True, help="the stepcast to test")
@@ -162,12 +189,13 @@ def main():
     if options.update:
         updated(found)
     try:
-        flaws = flaws_of(found)
+        flaws, inputs = flaws_of(found), input_flaws(options.program.resolve())
     except ImportError:
         print("skipped: python3-jsonschema is not installed")
         return 5
+    flaws += inputs[0]
     print(*flaws, sep="\n")
-    print(f"schemas: {len(found) - len(flaws)} passed, {len(flaws)} failed")
+    print(f"schemas: {len(found) + inputs[1] - len(flaws)} passed, {len(flaws)} failed")
     return 1 if flaws else 0
 
 

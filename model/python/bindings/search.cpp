@@ -71,10 +71,9 @@ std::string layouts_json(const ProfilePtr& profile, const ClusterPtr& cluster, d
   const Workload& workload = answered(question.workload());
   options.search.layout = question.search_options();
   const LayoutAdvice advice = answered(layout_advice(workload, question.cluster(), space, options));
-  return written([&](std::ostream& out) {
-    report_named("json")->layout_search(
-        out, {layout_subject_of(question, profile->check), advice, options.search, "", frontier, framework});
-  });
+  LayoutSearchReport report = layout_search_report_of(question, profile->check, advice, options.search, framework);
+  report.frontier = frontier;
+  return written([&](std::ostream& out) { report_named("json")->layout_search(out, report); });
 }
 
 std::string placement_json(const ProfilePtr& profile, const std::string& devices, const std::string& plan,

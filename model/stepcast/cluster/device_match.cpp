@@ -19,9 +19,16 @@ bool within(const std::vector<std::string>& few, const std::vector<std::string>&
   return !few.empty() &&
          std::ranges::all_of(few, [&](const std::string& word) { return std::ranges::find(many, word) != many.end(); });
 }
-/// The words of a name but for the size and the kind of the memory.
-std::vector<std::string> words_of_chip(std::string_view name) {
+/// The words of a name; of its socket without the version ("sxm" is "SXM5").
+std::vector<std::string> words_of_name(std::string_view name) {
   std::vector<std::string> words = lower_words(name);
+  for (std::string& word : words)
+    if (word.size() == 4 && word.starts_with("sxm")) word.pop_back();
+  return words;
+}
+/// The same but for the size and the kind of the memory.
+std::vector<std::string> words_of_chip(std::string_view name) {
+  std::vector<std::string> words = words_of_name(name);
   std::erase_if(words, [](const std::string& word) { return word.ends_with("gb") || word.starts_with("hbm"); });
   return words;
 }
@@ -29,15 +36,18 @@ std::vector<std::string> words_of_chip(std::string_view name) {
 }  // namespace
 
 bool same_device(std::string_view a, std::string_view b) {
-  const std::vector<std::string> first = lower_words(a), second = lower_words(b);
+  const std::vector<std::string> first = words_of_name(a), second = words_of_name(b);
   return within(first, second) || within(second, first);
 }
 
 std::optional<Device> shipped_device_like(std::string_view name) {
   if (const Device* exact = shipped_device(name)) return *exact;
   std::vector<const Device*> found;
-  for (const Device& device : shipped_devices())
-    if (!name.empty() && same_device(name, device.name)) found.push_back(&device);
+  const std::vector<std::string> called = shipped_device_names();
+  for (std::size_t i = 0; i < called.size(); ++i) {
+    const Device& device = shipped_devices()[i];
+    if (!name.empty() && (same_device(name, device.name) || same_device(name, called[i]))) found.push_back(&device);
+  }
   // "a100" is the A100 itself, not the same chip under a software that the name says beside it, and of several that
   // differ in their memory the largest.
   const Device* plain = nullptr;
@@ -51,16 +61,14 @@ std::optional<Device> shipped_device_like(std::string_view name) {
 }
 
 std::optional<Device> device_of_cluster(const Cluster& cluster, std::string_view name) {
-  const bool says_no_more = name.empty() || within(lower_words(name), lower_words(cluster.device));
+  const bool says_no_more = name.empty() || within(words_of_name(name), words_of_name(cluster.device));
   return says_no_more ? shipped_device_like(cluster.device) : std::nullopt;
 }
 
 Device device_named(std::string_view name, std::string_view where) {
   if (std::optional<Device> device = shipped_device_like(name)) return *std::move(device);
-  std::vector<std::string> names;
-  for (const Device& device : shipped_devices()) names.push_back(device.name);
   throw InputError(std::string(where), "a shipped device or a JSON file", in_quotes(name),
-                   did_you_mean(name, names, "'stepcast list devices' names the shipped ones"));
+                   did_you_mean(name, shipped_device_names(), "'stepcast list devices' names the shipped ones"));
 }
 
 Cluster with_device(Cluster cluster, const std::optional<Device>& device) {

@@ -38,7 +38,7 @@ double LaunchInput::bucket_elements() const {
 
 Bytes LaunchInput::memory_under_autocast() const {
   const bool casts = workload.shape && workload.bytes_of_weight < 4;
-  if (!casts || memory.total() == Bytes(0) || by_pytorch > Bytes(0)) return {};
+  if (!casts || memory.total() == Bytes(0) || by_own_kernels > Bytes(0)) return {};
   if (autocast_counted) return memory.total();
   const BytesPerParameter bytes{workload.bytes_of_weight, workload.bytes_of_gradient, workload.bytes_of_state};
   return under_autocast(memory, bytes, layout.data > 1).total();

@@ -22,8 +22,7 @@ struct LaunchInput {
   MemoryUse memory{};                            ///< as predicted; empty: not known
   bool autocast_counted = false;                 ///< `memory` has what DistributedDataParallel holds (`under_autocast`)
   Bytes device_memory{};                         ///< 0: not known
-  Bytes
-      by_pytorch{};  ///< what PyTorch's own kernels hold, where the answer says so beside the settings; 0: it does not
+  Bytes by_own_kernels{};  ///< what its own kernels hold, where they are not the predicted ones; 0: they are
 
   [[nodiscard]] std::int64_t global_batch() const { return layout.micro_batch * micro_batches * layout.data; }
   [[nodiscard]] std::string_view scheme() const;
@@ -32,8 +31,8 @@ struct LaunchInput {
   [[nodiscard]] std::int64_t blocks() const;
   /// The buckets in which all-reduce sends gradients, in elements; 0: the plan sends them otherwise.
   [[nodiscard]] double bucket_elements() const;
-  /// What DistributedDataParallel holds under autocast; 0: no more than predicted, or that is not known, or the answer
-  /// says it (`by_pytorch`).
+  /// What DistributedDataParallel holds under autocast of the predicted kernels; 0: no more than predicted, that is not
+  /// known, or its own are others.
   [[nodiscard]] Bytes memory_under_autocast() const;
 };
 

@@ -1,5 +1,6 @@
 // All programs are asked in turn; each says its settings or why it cannot.
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
 #include <stepcast/parallelism/priced_split.hpp>
@@ -51,12 +52,7 @@ std::string model_run_by(const std::string& description, std::string_view framew
   const ModelShape shape = model_shape_of(description);
   if (kernels.empty() || shape.heads == 0) return description;
   std::string out = shape.name;
-  if (!shape.kernels_given) {
-    out += ",kernels=" + std::string(kernels);
-    // The normalised text leaves out a loss by the kernels that it was written for.
-    const bool asked = description.find("loss=") != std::string::npos;
-    if (asked && out.find("loss=") == std::string::npos) out += ",loss=" + std::string(name_of(shape.loss));
-  }
+  if (!shape.kernels_given) out += ",kernels=" + std::string(kernels);
   if (!has_fused_attention(shape) || attention_kernel(shape)) return out;
   constexpr std::string_view any = "attention=flash";
   return out.insert(out.find(any) + any.size(), "2");
@@ -65,20 +61,25 @@ std::string model_run_by(const std::string& description, std::string_view framew
 MemoryOptions memory_options_of(std::string_view framework) { return {.autocast = framework == "pytorch"}; }
 
 std::vector<LaunchSettings> launch_settings(const Workload& workload, const LayoutPrediction& prediction,
-                                            std::string_view framework, Bytes device_memory, Bytes by_pytorch) {
-  const LaunchInput in{workload,
-                       prediction.plan,
-                       prediction.plan.layout,
-                       std::max<std::int64_t>(1, prediction.micro_batches),
-                       prediction.stage_units,
-                       prediction.memory,
-                       memory_options_of(framework).autocast || has_copies(workload),
-                       device_memory,
-                       by_pytorch};
+                                            std::string_view framework, Bytes device_memory,
+                                            std::span<const OwnKernels> own) {
+  LaunchInput in{workload,
+                 prediction.plan,
+                 prediction.plan.layout,
+                 std::max<std::int64_t>(1, prediction.micro_batches),
+                 prediction.stage_units,
+                 prediction.memory,
+                 memory_options_of(framework).autocast || has_copies(workload),
+                 device_memory};
   std::vector<LaunchSettings> all;
   for (const Program& program : programs) {
     if (!asked(program, framework)) continue;
+    const auto by = std::ranges::find(own, program.framework, &OwnKernels::framework);
+    in.by_own_kernels = by != own.end() ? by->memory : Bytes(0);
     LaunchSettings settings{program.title, {}, program.why_not(in)};
+    if (settings.cannot.empty() && device_memory > Bytes(0) && in.by_own_kernels > device_memory)
+      settings.cannot = "by its own kernels a device holds " + text_of(in.by_own_kernels) + " of " +
+                        text_of(device_memory) + " (--framework " + std::string(program.framework) + ")";
     if (settings.cannot.empty()) settings.text = program.text(in);
     all.push_back(std::move(settings));
   }

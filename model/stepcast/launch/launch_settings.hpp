@@ -12,6 +12,7 @@
 // a search asks it of every layout. Not modelled: options that do not change the step time.
 #include <stepcast/parallelism/layout_prediction.hpp>
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,12 +34,18 @@ struct LaunchSettings {
 [[nodiscard]] std::string model_run_by(const std::string& description, std::string_view framework);
 /// How the memory of layouts is counted that this framework is to run (empty: any, the one that holds least).
 [[nodiscard]] MemoryOptions memory_options_of(std::string_view framework);
+/// A layout by the kernels that a framework runs of a model which leaves them open (`model_run_by`).
+struct OwnKernels {
+  std::string framework;  ///< one of `launch_frameworks()`
+  Seconds iteration;
+  Bytes memory;  ///< what a device holds then
+};
 /// Of all programs, or those of one of `launch_frameworks()`, whose memory was counted. A program that holds more than
-/// was predicted says how much, and why it cannot where that is more than `device_memory` (0: unknown). `by_pytorch`:
-/// what PyTorch's own kernels hold, where the answer says so beside the settings (0: it does not).
+/// was predicted says how much, and why it cannot where that is more than `device_memory` (0: unknown). `own`: what
+/// frameworks hold by kernels that are not the predicted ones; a program is judged by those of its framework.
 [[nodiscard]] std::vector<LaunchSettings> launch_settings(const Workload&, const LayoutPrediction&,
                                                           std::string_view framework = {}, Bytes device_memory = {},
-                                                          Bytes by_pytorch = {});
+                                                          std::span<const OwnKernels> own = {});
 /// Why no program of the framework runs a resolved layout, the reasons of all its programs (of the first one where no
 /// framework is asked for); empty where one does.
 [[nodiscard]] std::string why_not_launched(const Workload&, const LayoutPlan&, std::int64_t micro_batches,
@@ -53,5 +60,9 @@ inline constexpr auto result_fields<LaunchSettings> =
     std::tuple{ResultField{"framework", &LaunchSettings::framework, "\"Megatron-LM\""},
                ResultField{"text", &LaunchSettings::text, "to paste; empty when it cannot", ShownAs::known},
                ResultField{"cannot", &LaunchSettings::cannot, "why there is nothing to paste", ShownAs::known}};
+template <>
+inline constexpr auto result_fields<OwnKernels> =
+    std::tuple{ResultField{"iteration_s", &OwnKernels::iteration, "the step by its own kernels and optimizer"},
+               ResultField{"memory_bytes", &OwnKernels::memory, "what a device holds then"}};
 
 }  // namespace stepcast

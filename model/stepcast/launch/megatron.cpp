@@ -140,6 +140,7 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.option("window-size", std::to_string(window - 1) + ",0");  // and the token itself
     if (const std::int64_t every = said_of(m, "full_every", 0); every > 0) out.option("window-attn-skip-freq", every);
   }
+  if (m.loss == KernelSet::compiled) out.flag("cross-entropy-loss-fusion");
   if (const auto kernel = attention_kernel(m))
     out.option("attention-backend", kernel == AttentionKernel::cudnn ? "fused" : "flash");
   out.option("seq-length", m.sequence);

@@ -33,10 +33,11 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   out.option(p + "data_parallel_shard_degree", shard);
   if (l.zero > 0) out.option(p + "fsdp_reshard_after_forward", l.zero == 3 ? "always" : "never");
   if (l.tensor > 1) out.option(p + "tensor_parallel_degree", l.tensor);
-  if (l.overlap_tensor && l.tensor > 1) {  // which the compiler makes of the products
-    out.flag("compile.enable");
-    out.flag("compile.enable_async_tensor_parallel");
-  }
+  // Its kernels are compiled ones unless the model says otherwise; sums beside products are the compiler's.
+  const bool eager = in.workload.shape && is_eager(in.workload.shape->kernels);
+  const bool overlaps = l.overlap_tensor && l.tensor > 1;
+  if (in.workload.shape ? !eager || overlaps : overlaps) out.flag("compile.enable");
+  if (overlaps) out.flag("compile.enable_async_tensor_parallel");
   if (l.context > 1) out.option(p + "context_parallel_degree", l.context);
   if (l.expert > 1) out.option(p + "expert_parallel_degree", l.expert);
   // It captures a step in a CUDA graph, but refuses to with pipelines and with most ways of sending tokens to experts.

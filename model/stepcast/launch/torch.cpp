@@ -66,10 +66,8 @@ std::string held_under_autocast(const LaunchInput& in) {
   if (held == Bytes(0)) return {};
   return text_of(held) + ": weights and gradients in float32, autocast's casts, buckets";
 }
-/// Why that, or what its own kernels hold, does not fit; empty: it does, or that is not known.
-std::string too_large(const LaunchInput& in) {
-  if (in.device_memory > Bytes(0) && in.by_pytorch > in.device_memory)
-    return "its own kernels hold " + text_of(in.by_pytorch) + ", and a device has " + text_of(in.device_memory);
+/// Why that does not fit; empty: it does, or that is not known.
+std::string too_large_under_autocast(const LaunchInput& in) {
   if (in.device_memory == Bytes(0) || in.memory_under_autocast() <= in.device_memory) return {};
   return "it holds more than the " + text_of(in.device_memory) + " of a device, " + held_under_autocast(in);
 }
@@ -126,6 +124,15 @@ std::string policy_line(const Workload& w) {
 /// Before the wrappers: what a described model's recipe puts in place of the linear layers of `module`.
 std::string converted_linear_layers(const Workload& w, const std::string& module = "model") {
   return w.shape && linear_type(*w.shape) ? "convert_to_float8_training(" + module + ")  # torchao.float8\n" : "";
+}
+
+/// What compiles blocks and loss, of a described model that has them so.
+std::string compilation_lines(const Workload& w) {
+  if (!w.shape) return {};
+  std::string text;
+  if (w.shape->kernels == KernelSet::compiled) text += "for block in blocks:\n    block.compile()\n";
+  if (w.shape->loss == KernelSet::compiled) text += "# and torch.compile what makes the loss of the logits\n";
+  return text;
 }
 
 /// The optimizer, where the model names another one than Adam.
@@ -185,11 +192,12 @@ std::string why_not_ddp(const LaunchInput& in) {
     return "zero=1 scatters gradients; ZeroRedundancyOptimizer sums whole ones and broadcasts whole parameters";
   if (in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name != "ddp" && in.layout.data > 1)
     return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
-  return too_large(in);
+  return too_large_under_autocast(in);
 }
 
 std::string ddp_text(const LaunchInput& in) {
-  std::string text = converted_linear_layers(in.workload) + recomputation_lines(in.layout);
+  std::string text =
+      converted_linear_layers(in.workload) + recomputation_lines(in.layout) + compilation_lines(in.workload);
   if (const std::string held = held_under_autocast(in); !held.empty()) text += "# a device holds " + held + "\n";
   const bool wrapped = in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name == "ddp";
   text += "model = " + (wrapped ? settings_of(in.plan.gradients) : "DistributedDataParallel(model)") + "\n";
@@ -209,7 +217,7 @@ std::string why_not_fsdp(const LaunchInput& in) {
   if (l.zero == 0) return "nothing is divided (zero=0): DistributedDataParallel does that";
   if (l.zero == 1) return "it has no mode that divides the optimizer state alone (zero=2 divides gradients, too)";
   if (l.zero == 3 && l.units_in_flight == 1) return "it gathers the next unit ahead of its use (in_flight=2)";
-  return too_large(in);
+  return {};
 }
 
 std::string fsdp_text(const LaunchInput& in) {
@@ -223,6 +231,7 @@ std::string fsdp_text(const LaunchInput& in) {
   if (mixed_precision(in.workload)) arguments += ", mp_policy=policy";
   arguments += l.zero == 3 ? ", reshard_after_forward=True" : ", reshard_after_forward=False";
   text += converted_linear_layers(in.workload) + policy_line(in.workload) + recomputation_lines(l) +
+          compilation_lines(in.workload) +
           "for block in blocks:  # the model's blocks: the units that travel\n"
           "    fully_shard(block, " +
           arguments + ")\nfully_shard(model, " + arguments + ")\n";
@@ -248,7 +257,7 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
   if (l.tensor > 1) return "its stages here would need a plan for tensor parallelism of the model's modules";
   if (l.context > 1 || l.expert > 1) return "context and expert parallelism need the model's own modules";
   if (l.zero > 0) return "the optimizer state of a stage is divided by fully_shard around it";
-  return too_large(in);
+  return too_large_under_autocast(in);
 }
 
 std::string torch_pipeline_text(const LaunchInput& in) {

@@ -3,6 +3,7 @@
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/page/report_page.hpp>
 #include <stepcast/page/timeline.hpp>
+#include <stepcast/report/layout_report.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -121,7 +122,8 @@ void add_asked(ReportPage& page, const Plan& plan, const PreparedQuestion& quest
   }
   shown.prediction = *answer;
   if (answer->layout)
-    shown.settings = launch_settings(*question.workload(), *answer->layout, {}, question.cluster().device_memory);
+    shown.settings = launch_settings(*question.workload(), *answer->layout, {}, question.cluster().device_memory,
+                                     by_own_kernels(question, *answer->layout, {}));
 }
 
 /// The cases by which the model is judged; those that its inputs were fitted to tell nothing.

@@ -161,19 +161,19 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.throughput_samples_per_s = state.global_batch / p.iteration.value();
   p.model_flops_utilization = flops_utilization(state, p);
   set_interval(state, p);
-  p.bound = bound_of(p, state.cluster, e.pipeline->devices[shown].parts.idle > Seconds(0));
+  const PassParts& passes = e.pipeline->devices[shown].parts;
+  p.bound = bound_of(p, state.cluster, passes.idle > Seconds(0) || 2 * passes.paced > passes.compute);
   p.assumed = assumptions_of(state.workload, e.layout, plan.gradients, p.stages);
-  const PassParts& parts = e.pipeline->devices[shown].parts;
-  const double passes = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
+  const double times = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
   for (const std::string& text :
-       {ring_text(e.layout, parts.ring * passes, p.breakdown.context), micro_batch_text(state, e)})
+       {ring_text(e.layout, passes.ring * times, p.breakdown.context), micro_batch_text(state, e)})
     if (!text.empty()) p.assumed.push_back(text);
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
   if (p.plan.layout.recomputation == Recomputation::selective && frees_nothing(state.workload))
     p.warnings.emplace_back(
         "recompute=selective does the core of attention again, and fused attention keeps next to nothing that this "
         "would free; torchtitan's selective is recompute=op, and Megatron-LM names modules");
-  if (p.plan.layout.zero >= 2 && e.pipeline->devices[shown].parts.idle > Seconds(0) && !state.workload.sharded)
+  if (p.plan.layout.zero >= 2 && passes.idle > Seconds(0) && !state.workload.sharded)
     p.warnings.emplace_back(
         "the host sets the pace and issues FSDP's part of the work as well, about 2 ms a block as PyTorch's "
         "takes on another host");

@@ -3,7 +3,7 @@
 //
 //   workload, layout, cluster -> priced split -> stages -> pipeline + gradients -> step and memory
 //
-// It may include base, profile, cluster, plan, schedule, pipeline, layout, workload, prediction and pace.
+// It may include base, profile, roofline, cluster, plan, schedule, pipeline, layout, workload, prediction and pace.
 //
 // Layout prediction: the step time and the memory of one layout of one workload on one cluster.
 //
@@ -47,6 +47,10 @@ struct StageSummary {
   Seconds forward, backward, last_backward, end;
   MemoryUse memory;
 };
+
+/// What is said of a layout among stragglers.
+inline constexpr std::string_view stragglers_of_layouts =
+    "every stage is taken to be as slow as the slowest worker; jitter is left out of layouts";
 
 struct LayoutPrediction {
   LayoutPlan plan;

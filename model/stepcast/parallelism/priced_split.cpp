@@ -2,6 +2,7 @@
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/parallelism/priced_split.hpp>
 #include <stepcast/parallelism/unit_messages.hpp>
+#include <stepcast/roofline/unit_roofline.hpp>
 
 #include <algorithm>
 #include <map>
@@ -26,20 +27,17 @@ double share_sent_once(const Workload& workload, const Cluster& cluster, const L
   return std::min(1.0, places * (1 - missed) / chosen);
 }
 
-/// Weights of four bytes are cast in every pass, their gradients back. FSDP casts its shard, sends it, and copies the
-/// units' weights out of what was gathered, for either pass (stage 3) or once (2); gradients go in the type that is
-/// sent into the buffer that is scattered (chunk_cat). A device alone sends to itself, which are copies, too. Source:
-/// PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py. Megatron-LM's weights and gradients stay
-/// where they are.
+/// Without sharding, and in stage 1, weights and gradients are copied whole (weight_copies). FSDP casts its shard,
+/// sends it, and copies the units' weights out of what was gathered, for either pass (stage 3) or once (2); gradients
+/// go in the type that is sent into the buffer that is scattered (chunk_cat). A device alone sends to itself, which are
+/// copies, too. Source: PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py.
 ///
-/// DeepSpeed adds gradients up behind each micro-batch: in their own type, two reads and a write; in four bytes
-/// (BF16_Optimizer.update_hp_grads) into a copy first. Stages 2 and 3 copy them into its buckets. Source: DeepSpeed
-/// 0.8 to 0.14, runtime/bf16_optimizer.py, runtime/zero/stage_1_and_2.py. Not modelled: that BF16_Optimizer, which is
-/// stage 1 with four-byte gradients, sums all of them up on every device (all-reduce) after the last pass.
+/// DeepSpeed's stages 2 and 3 copy gradients into its buckets. Source: DeepSpeed 0.8 to 0.14,
+/// runtime/zero/stage_1_and_2.py. Not modelled: that its BF16_Optimizer, which is stage 1 with four-byte gradients,
+/// sums all of them up on every device (all-reduce) after the last pass.
 void add_copies(const Workload& workload, const Layout& l, double slowness, PricedUnit& p) {
   const bool engine = workload.shape && workload.shape->kernels == KernelSet::deepspeed;
   if (!(has_copies(workload) || engine) || p.parameters == 0) return;
-  constexpr double word = 4;
   const double weight = workload.bytes_of_weight, gradient = workload.bytes_of_gradient;
   // Of bytes that a dense parameter and one of an expert take: those are shared by groups of their own.
   const auto bytes = [&](const auto& of) {
@@ -54,24 +52,19 @@ void add_copies(const Workload& workload, const Layout& l, double slowness, Pric
     const Bytes all(p.parameters * of);
     return all > Bytes(0) ? widening_time(*workload.device, all) * slowness : Seconds(0);
   };
+  const WeightCopies whole = weight_copies(*workload.device, workload.shape->kernels, p.parameters, weight, gradient);
+  const Seconds forward = whole.forward * slowness, backward = whole.backward * slowness;
+  const double copied = weight + gradient;
+  const Seconds copy = gradient > weight ? widened(copied) : moved([&](std::int64_t) { return copied; });
   if (engine) {
-    const bool wider = gradient > weight;
-    const double summed = 3 * gradient, copied = weight + gradient;
-    const Seconds copy = wider ? widened(copied) : moved([&](std::int64_t) { return copied; });
-    const Seconds added = (wider ? copy : Seconds(0)) + moved([&](std::int64_t) { return summed; });
-    p.copies_backward = {added, added, copy, copy};
+    p.copies_backward = {backward, backward, copy, copy};
     return;
   }
-  const double cast = weight < word ? word + weight : 0;
-  const Seconds casts = moved([&](std::int64_t) { return cast; });
+  const double cast = weight < 4 ? 4 + weight : 0;
   const Seconds gather = moved([&](std::int64_t sharing) { return cast / static_cast<double>(sharing) + 2 * weight; });
-  const double concatenated = weight + gradient;
-  const Seconds scatter =
-      (gradient > weight ? widened(concatenated) : moved([&](std::int64_t) { return concatenated; })) +
-      moved([&](std::int64_t sharing) { return sharing == 1 ? 2 * gradient : 0; });
-  const Seconds back = widened(cast);
-  p.copies_forward = {casts, casts, gather, gather};
-  p.copies_backward = {back, back, scatter, gather + scatter};
+  const Seconds scatter = copy + moved([&](std::int64_t sharing) { return sharing == 1 ? 2 * gradient : 0; });
+  p.copies_forward = {forward, forward, gather, gather};
+  p.copies_backward = {backward, backward, scatter, gather + scatter};
 }
 
 /// What PyTorch's fully_shard takes of the host around a unit's passes, Python for the most part: hooks, views of every
@@ -118,6 +111,7 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   p.unread_tensor = prices.sum(unit.unread_tensor, rank_axis(l, Dimension::tensor));
   p.forward_idle = unit.forward_idle * slowness;
   p.backward_idle = unit.backward_idle * slowness;
+  p.paced = unit.paced * slowness;
   for (std::size_t m = 0; m < recomputed_module_count; ++m) p.module_times[m] = unit.modules[m] * slowness;
   p.of_module = unit.of_module;
   const double blocks = static_cast<double>(l.context);

@@ -49,6 +49,7 @@ struct UnitExchanges {
 struct PricedUnit {
   Seconds forward, input_gradient, weight_gradient, attention, operators;  ///< compute
   Seconds forward_idle, backward_idle;                                     ///< UnitCost's: waits for the host
+  Seconds paced;                                                           ///< UnitCost's: by the host
   /// Under PyTorch's ZeRO-2 and 3 on a device: what the host issues in a pass, its part of FSDP with it.
   Seconds sharded_forward_issue, sharded_backward_issue;
   std::array<Seconds, recomputed_module_count> module_times{};  ///< parts of `forward`

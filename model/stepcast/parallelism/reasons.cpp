@@ -171,8 +171,7 @@ std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, 
   if (std::string missing = missing_log_text(cluster); !missing.empty()) out.push_back(std::move(missing));
   if (!w.activations_known) out.emplace_back(activations_not_counted);
   if (memory_cap == Bytes(0)) out.push_back("the memory of a device is not known: layouts of any size are accepted");
-  if (!cluster.stragglers.none())
-    out.push_back("every stage is taken to be as slow as the slowest worker; jitter is left out of layouts");
+  if (!cluster.stragglers.none()) out.emplace_back(stragglers_of_layouts);
   if (cluster.nodes > 1 && cluster.transport.stalls > 0)
     out.push_back(
         "time-outs hold up gradients and sharded parameters; messages of tensor parallelism and of pipelines "

@@ -19,6 +19,7 @@ PassParts& PassParts::operator+=(const PassParts& o) {
   sharding += o.sharding;
   copies += o.copies;
   idle += o.idle;
+  paced += o.paced;
   return *this;
 }
 
@@ -59,7 +60,8 @@ PassParts parts_of(const PricedUnit& u, Recomputation r, int zero) {
           {},
           copies_of(u, zero).forward + copies_of(u, zero).backward,
           u.forward_ring + u.backward_ring + a.ring,
-          u.forward_idle + u.backward_idle};
+          u.forward_idle + u.backward_idle,
+          u.paced};
 }
 
 /// The passes of a micro-batch where the host issues kernels and the device runs them: the stream with the larger sum

@@ -19,8 +19,9 @@ namespace stepcast {
 /// what sharding is besides on the host, where it computes, too; elsewhere they are part of `sharding`.
 struct PassParts {
   Seconds compute, recomputation, tensor, context, expert, sharding, copies;
-  Seconds ring;  ///< all sends of context parallelism, those beside attention as well: no part of the passes
-  Seconds idle;  ///< of `compute`, what the device waits for the host
+  Seconds ring;   ///< all sends of context parallelism, those beside attention as well: no part of the passes
+  Seconds idle;   ///< of `compute`, what the device waits for the host
+  Seconds paced;  ///< of `compute`, passes of described models that last as long as the host issues their kernels
   PassParts& operator+=(const PassParts&);
 };
 struct VirtualStage {

@@ -180,8 +180,7 @@ inline constexpr auto result_fields<Ranking> = std::tuple{
                 "if faster than all exact plans without servers by more than the answer resolves"},
     ResultField{"halves", &Ranking::halves,
                 "gradients in two bytes, if lossy plans were not allowed and this would win a tenth of the step or "
-                "more, and more "
-                "than the answer resolves"},
+                "more, and more than the answer resolves"},
     ResultField{"as_good", &Ranking::as_good, "values of its tuned option with which the best plan is as good"},
     ResultField{"holds", &Ranking::holds, "how far the answer holds"}};
 

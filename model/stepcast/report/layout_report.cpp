@@ -44,28 +44,67 @@ LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfChec
 
 LayoutReport layout_report_of(const PreparedQuestion& question, const SelfCheck& check,
                               const LayoutPrediction& prediction, std::string_view framework) {
-  const std::optional<ByPytorch> by = by_pytorch(question, prediction, framework);
+  const std::vector<OwnKernels> own = by_own_kernels(question, prediction, framework);
   return {layout_subject_of(question, check), prediction,
-          launch_settings(*question.workload(), prediction, framework, question.cluster().device_memory,
-                          by ? by->memory : Bytes(0)),
-          by};
+          launch_settings(*question.workload(), prediction, framework, question.cluster().device_memory, own),
+          by_pytorch(question, own)};
 }
 
-std::optional<ByPytorch> by_pytorch(const PreparedQuestion& question, const LayoutPrediction& prediction,
-                                    std::string_view framework) {
-  constexpr std::string_view pytorch = "pytorch";
+std::vector<OwnKernels> by_own_kernels(const PreparedQuestion& question, const LayoutPrediction& prediction,
+                                       std::string_view framework) {
   const Workload& w = *question.workload();
-  // A measured step corrected the device as if the kernels that were asked about had run.
-  if (question.correction() != nullptr || !framework.empty() || !w.shape || !w.device || w.shape->heads == 0 ||
-      w.shape->kernels_given || !why_not_launched(w, prediction.plan, prediction.micro_batches, pytorch).empty())
-    return std::nullopt;
+  std::vector<OwnKernels> all;
+  if (!framework.empty() || !w.shape || !w.device || w.shape->heads == 0 || w.shape->kernels_given) return all;
+  const std::string predicted_model = model_run_by(w.shape->name, {});
   LayoutOptions options = question.layout_options();
-  options.memory = memory_options_of(pytorch);
   options.memory_cap = Bytes(std::numeric_limits<double>::infinity());
-  const Workload own = workload_of(model_shape_of(model_run_by(w.shape->name, pytorch)), *w.device);
-  const Answer<LayoutPrediction> p = predicted(own, question.cluster(), prediction.plan, options);
-  if (!p) return std::nullopt;
-  return ByPytorch{p->iteration, p->memory.total()};
+  for (const std::string& name : launch_frameworks()) {
+    const std::string model = model_run_by(w.shape->name, name);
+    if (model == predicted_model || !why_not_launched(w, prediction.plan, prediction.micro_batches, name).empty())
+      continue;
+    options.memory = memory_options_of(name);
+    const Answer<LayoutPrediction> p =
+        predicted(workload_of(model_shape_of(model), *w.device), question.cluster(), prediction.plan, options);
+    if (p) all.push_back({name, p->iteration, p->memory.total()});
+  }
+  return all;
+}
+
+std::optional<OwnKernels> by_pytorch(const PreparedQuestion& question, std::span<const OwnKernels> own) {
+  // A measured step corrected the device as if the kernels that were asked about had run.
+  const auto found = std::ranges::find(own, "pytorch", &OwnKernels::framework);
+  if (question.correction() != nullptr || found == own.end()) return std::nullopt;
+  return *found;
+}
+
+namespace {
+
+bool any_to_paste(const std::vector<LaunchSettings>& all) {
+  return std::ranges::any_of(all, [](const LaunchSettings& s) { return !s.text.empty(); });
+}
+
+}  // namespace
+
+LayoutSearchReport layout_search_report_of(const PreparedQuestion& question, const SelfCheck& check,
+                                           const LayoutAdvice& advice, const LayoutSearchOptions& options,
+                                           std::string_view framework) {
+  LayoutSearchReport report{layout_subject_of(question, check), advice, options, {}, false, std::string(framework)};
+  const auto settings_of = [&](const LayoutPrediction& p, std::span<const OwnKernels> own) {
+    return launch_settings(*question.workload(), p, framework, question.cluster().device_memory, own);
+  };
+  for (const LayoutPrediction& p : advice.best) {
+    const std::vector<OwnKernels> own = by_own_kernels(question, p, framework);
+    std::vector<LaunchSettings> settings = settings_of(p, own);
+    const bool runs = any_to_paste(settings);
+    if (&p == &advice.best.front()) {
+      report.settings = std::move(settings);
+      report.by_pytorch = by_pytorch(question, own);
+    } else if (runs) {
+      report.runnable.emplace(p, std::move(settings));
+    }
+    if (runs) break;
+  }
+  return report;
 }
 
 Answer<UnitFrontiers> unit_frontiers(const PreparedQuestion& question, std::vector<std::int64_t> workers,
@@ -93,7 +132,8 @@ Answer<UnitFrontiers> unit_frontiers(const PreparedQuestion& question, std::vect
   const PreparedQuestion& there = out.questions[static_cast<std::size_t>(out.choice.devices - out.counts.data())];
   const LayoutPlan& plan = out.choice.point->plan;
   if (const Answer<Prediction> point = there.answer({plan.gradients, plan.layout}))
-    out.settings = launch_settings(*there.workload(), *point->layout, {}, there.cluster().device_memory);
+    out.settings = launch_settings(*there.workload(), *point->layout, {}, there.cluster().device_memory,
+                                   by_own_kernels(there, *point->layout, {}));
   return out;
 }
 

@@ -6,6 +6,7 @@
 //
 // layout_report.cpp makes them of a question; text/layout.cpp writes layouts and comparisons, text/layout_search.cpp
 // what a search found, text/unit_frontier.cpp what a device can trade; json/layout.cpp writes all of them as JSON.
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/question/question.hpp>
 #include <stepcast/search/layout_advice.hpp>
 #include <stepcast/search/unit_frontier.hpp>
@@ -33,21 +34,11 @@ struct LayoutSubject {
   std::string doubt{};                           ///< what layouts leave out of a traced job, in words; empty: little
 };
 
-/// What a layout takes by PyTorch's own kernels, and holds.
-struct ByPytorch {
-  Seconds iteration;
-  Bytes memory;
-};
-template <>
-inline constexpr auto result_fields<ByPytorch> =
-    std::tuple{ResultField{"iteration_s", &ByPytorch::iteration, "the step by PyTorch's own kernels and optimizer"},
-               ResultField{"memory_bytes", &ByPytorch::memory, "what a device holds then"}};
-
 struct LayoutReport {
   LayoutSubject subject;
   const LayoutPrediction& prediction;
   std::vector<LaunchSettings> settings;
-  std::optional<ByPytorch> by_pytorch{};
+  std::optional<OwnKernels> by_pytorch{};
 };
 
 /// What the report of a question's layout is made of. Refers to the question, whose model has to be divisible, to the
@@ -56,10 +47,13 @@ struct LayoutReport {
 [[nodiscard]] LayoutReport layout_report_of(const PreparedQuestion&, const SelfCheck&, const LayoutPrediction&,
                                             std::string_view framework = {});
 
-/// Of a described model that names no kernels, so that its times are those of Megatron-LM's, and a layout that PyTorch
-/// runs as well; `framework`: the one that was asked for, whose kernels the question has. Nothing of others.
-[[nodiscard]] std::optional<ByPytorch> by_pytorch(const PreparedQuestion&, const LayoutPrediction&,
-                                                  std::string_view framework);
+/// Of a described model that names no kernels, so that its times are those of Megatron-LM's: what each framework takes
+/// and holds that runs the layout by other kernels. `framework`: the one that was asked for, whose kernels the question
+/// has. Nothing of other models.
+[[nodiscard]] std::vector<OwnKernels> by_own_kernels(const PreparedQuestion&, const LayoutPrediction&,
+                                                     std::string_view framework);
+/// PyTorch's of these, which answers name; not beside a measured step, which corrected other kernels' times.
+[[nodiscard]] std::optional<OwnKernels> by_pytorch(const PreparedQuestion&, std::span<const OwnKernels>);
 
 /// One of several layouts; without a prediction where it does not work.
 struct LayoutRow {
@@ -74,16 +68,27 @@ struct LayoutComparisonReport {
   std::string traced{};         ///< the row that gains are over; empty: they are over the first that answers
 };
 
+/// The first of the best layouts that a framework runs, where none runs the best.
+struct RunnableLayout {
+  const LayoutPrediction& layout;
+  std::vector<LaunchSettings> settings;
+};
+
 struct LayoutSearchReport {
   LayoutSubject subject;
   const LayoutAdvice& advice;
   LayoutSearchOptions options;
-  std::string reason;                     ///< why layouts were searched though nobody asked; may be empty
-  bool frontier = false;                  ///< show it
-  std::string framework{};                ///< that has to run the layouts; empty: any
-  std::string batch_choice{};             ///< "the best of ...", where the batch was searched, too
-  std::optional<ByPytorch> by_pytorch{};  ///< of the best
+  std::string reason;                        ///< why layouts were searched though nobody asked; may be empty
+  bool frontier = false;                     ///< show it
+  std::string framework{};                   ///< that has to run the layouts; empty: any
+  std::string batch_choice{};                ///< "the best of ...", where the batch was searched, too
+  std::vector<LaunchSettings> settings{};    ///< of the best
+  std::optional<RunnableLayout> runnable{};  ///< where none of these can be pasted
+  std::optional<OwnKernels> by_pytorch{};    ///< of the best
 };
+/// The report with what it says of the best layout. Refers to the question and to the advice.
+[[nodiscard]] LayoutSearchReport layout_search_report_of(const PreparedQuestion&, const SelfCheck&, const LayoutAdvice&,
+                                                         const LayoutSearchOptions&, std::string_view framework = {});
 
 struct LayoutTimelineReport {
   const Workload& workload;

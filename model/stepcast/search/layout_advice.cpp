@@ -1,5 +1,6 @@
 // The best layouts get tuned gradients, data parallelism alone stands beside them, and machines are counted.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/search/layout_advice.hpp>
 #include <stepcast/search/preference.hpp>
@@ -342,6 +343,55 @@ std::optional<LayoutPrediction> sent_once(const Workload& workload, const Cluste
   return std::move(*once);
 }
 
+struct Candidate {
+  std::string_view key, value, what;
+};
+
+std::vector<Candidate> candidates_of(const ModelShape& m) {
+  std::vector<Candidate> all;
+  const bool by_pytorch = holds_whole_weights(m.kernels);
+  if (by_pytorch && is_eager(m.kernels))
+    all.push_back({"kernels", "compiled", "torch.compile of each block and of the loss"});
+  if (m.loss != KernelSet::compiled)
+    all.push_back(
+        {"loss", "compiled",
+         m.kernels == KernelSet::megatron ? "Megatron-LM's --cross-entropy-loss-fusion" : "torch.compile of the loss"});
+  if (size_of(m.gradient_dtype) > size_of(m.dtype))
+    all.push_back({"gradients", name_of(m.dtype), "gradients added up and sent in two bytes, which rounds them"});
+  return all;
+}
+
+bool computes_again(const Layout& l) { return l.recomputation != Recomputation::none; }
+
+std::vector<ModelOption> faster_options(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                        const LayoutSearchOptions& options, const LayoutPrediction& winner,
+                                        double resolution) {
+  constexpr double share = 0.1;
+  std::vector<ModelOption> found;
+  if (!workload.shape || !workload.device || workload.shape->heads == 0) return found;
+  LayoutSearchOptions search = options;
+  search.best = 1;
+  search.frontier = search.explain = false;
+  search.progress = nullptr;
+  search.objective = Objective::shortest_step;
+  search.target_step = winner.iteration * (1 - resolution);
+  search.time_budget = options.time_budget * share;
+  for (const Candidate& c : candidates_of(*workload.shape)) {
+    const Workload other =
+        workload_of(model_shape_of(with_word(workload.shape->name, c.key, c.value)), *workload.device);
+    std::optional<LayoutPrediction> best;
+    if (computes_again(winner.plan.layout)) {
+      if (Answer<LayoutSearchResult> all = best_layouts(other, cluster, space, search); all && !all->best.empty())
+        best = all->best.front();
+    } else if (Answer<LayoutPrediction> same = predicted(other, cluster, winner.plan, options.layout)) {
+      if (same->iteration < search.target_step) best = *std::move(same);
+    }
+    if (best) found.push_back({std::string(c.key) + "=" + std::string(c.value), c.what, *std::move(best)});
+  }
+  std::ranges::stable_sort(found, {}, [](const ModelOption& o) { return o.best.iteration; });
+  return found;
+}
+
 }  // namespace
 
 double cost_of(const LayoutPrediction& layout, double price_per_device_hour) {
@@ -387,11 +437,13 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   advice.equals = std::min(advice.equals, advice.best.size());
   if (tuned && !advice.fastest && !advice.unrunnable) advice.untuned = before;
   advice.sent_once = sent_once(workload, cluster, told, options, advice.best.front());
-  advice.settings = launch_settings(workload, advice.best.front(), space.framework, cluster.device_memory);
   // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.
   const bool by_time = options.search.objective == Objective::shortest_step;
   if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.limited())
     advice.other_batch = other_batch_of(workload, cluster, told, options, advice);
+  if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.over())
+    advice.faster_options =
+        faster_options(workload, cluster, told, options.search, advice.best.front(), advice.resolution);
   if (options.sensitivity && by_time && cluster.workers() > 1)
     for (const double factor : {0.5, 2.0})
       advice.networks.push_back(check_of(workload, cluster, told, options, advice.best, factor));

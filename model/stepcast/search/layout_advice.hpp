@@ -3,15 +3,14 @@
 //
 // The best layouts are searched with one gradient strategy; for the first few of them the strategy of the data-parallel
 // dimension and its options are then tuned over everything that is exact, and the order is made anew. Beside them
-// stands what data parallelism alone (with ZeRO and recomputation) would reach, whether the winner stays best on half
-// and on twice the network, and the settings of the frameworks. The search's time budget bounds all of this together:
-// seven tenths of it go to the first search, and what is not reached in the rest is left as it was searched. Where the
-// shortest step is asked for, the layouts that the model cannot tell from the fastest are searched once more for the
-// one to run (preference.hpp): these `equals` stand first, the rest behind them by step. Invariant: tuning never makes
-// a layout slower; a strategy is only changed for more than half a per cent. Not modelled: gradient strategies in the
-// proof of the search (where the exposed time of the winner is below half a per cent, no strategy could change its
-// place).
-#include <stepcast/launch/launch_settings.hpp>
+// stands what data parallelism alone (with ZeRO and recomputation) would reach, which options of the model would make
+// it faster, and whether the winner stays best on half and on twice the network. The search's time budget bounds all of
+// this together: seven tenths of it go to the first search, and what is not reached in the rest is left as it was
+// searched. Where the shortest step is asked for, the layouts that the model cannot tell from the fastest are searched
+// once more for the one to run (preference.hpp): these `equals` stand first, the rest behind them by step. Invariant:
+// tuning never makes a layout slower; a strategy is only changed for more than half a per cent. Not modelled: gradient
+// strategies in the proof of the search (where the exposed time of the winner is below half a per cent, no strategy
+// could change its place).
 #include <stepcast/prediction/tuning.hpp>
 #include <stepcast/search/batches.hpp>
 #include <stepcast/search/layout_search.hpp>
@@ -37,6 +36,15 @@ struct BandwidthCheck {
   bool whole_space = true;
 };
 
+/// A word of the model's description by which the winner would be faster: told beside it, never in its place. Where
+/// the winner computes layers again for want of memory, the whole space is searched with it; else the winner alone is
+/// timed.
+struct ModelOption {
+  std::string option;     ///< "loss=compiled"
+  std::string_view what;  ///< what frameworks call it
+  LayoutPrediction best;  ///< the winner's layout with it, or the best one
+};
+
 /// The fields are listed at the end.
 struct LayoutAdvice {
   LayoutSearchResult search;
@@ -46,8 +54,8 @@ struct LayoutAdvice {
   std::optional<LayoutPrediction> fastest, unrunnable, untuned, data_parallel, sent_once;
   std::string no_data_parallel;
   std::optional<BatchChoice> other_batch;
+  std::vector<ModelOption> faster_options;
   std::vector<BandwidthCheck> networks;
-  std::vector<LaunchSettings> settings;
 };
 
 /// Inapplicable when the space is empty; `best` is empty when nothing fits (search.nothing says why).
@@ -82,6 +90,12 @@ inline constexpr auto result_fields<BatchChoice> =
                ResultField{"best", &BatchChoice::best, "its fastest layout"}};
 
 template <>
+inline constexpr auto result_fields<ModelOption> =
+    std::tuple{ResultField{"option", &ModelOption::option, "of the model's description, which says otherwise"},
+               ResultField{"what", &ModelOption::what, "what frameworks call it"},
+               ResultField{"best", &ModelOption::best, "the winner's layout with it, or the best one"}};
+
+template <>
 inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
     ResultField{"search", &LayoutAdvice::search, "of layouts with one gradient strategy"},
     ResultField{"networks", &LayoutAdvice::networks, "does the winner hold on others"},
@@ -105,6 +119,7 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
     ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
     ResultField{"other_batch", &LayoutAdvice::other_batch,
                 "within a fifth of the one asked for, if it trains more samples a second than the answer resolves"},
-    ResultField{"settings", &LayoutAdvice::settings, "of the winner, by framework"}};
+    ResultField{"faster_options", &LayoutAdvice::faster_options,
+                "of the model's description, by which the shortest step would be shorter"}};
 
 }  // namespace stepcast

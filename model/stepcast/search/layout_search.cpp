@@ -440,10 +440,7 @@ std::string what_would_fit(const Workload& workload, const Cluster& cluster, con
   }
   constexpr std::string_view compiled = "loss=compiled";
   if (workload.device && workload.shape && workload.shape->heads > 0 && is_eager(workload.shape->loss)) {
-    std::string model = workload.shape->name;
-    if (const std::size_t at = model.find("loss="); at != std::string::npos)
-      model.replace(at, std::min(model.find(',', at), model.size()) - at, compiled);
-    else model += "," + std::string(compiled);
+    const std::string model = with_word(workload.shape->name, "loss", "compiled");
     if (const std::string plan = smallest(workload_of(model_shape_of(model), *workload.device), cluster); !plan.empty())
       text += "; so do these devices where torch.compile makes one kernel of the loss (" + std::string(compiled) +
               " in the model): " + plan;

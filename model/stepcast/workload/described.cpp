@@ -37,6 +37,9 @@ class DividedUnit {
       c.backward_issue = times.input_gradient.host(device_) + times.weight_gradient.host(device_);
     }
     add_backward(times, c);
+    const Seconds backward = c.input_gradient + c.weight_gradient;
+    c.paced = (c.forward_issue >= c.forward ? c.forward : Seconds(0)) +
+              (c.backward_issue >= backward ? backward : Seconds(0));
     // Megatron-LM and DeepSpeed checkpoint the blocks.
     c.checkpointed = shape_.units.size() < 3 || !is_end_;
     c.attention = std::min(times.attention.elapsed(device_), c.forward);
@@ -78,6 +81,7 @@ class DividedUnit {
     LocalWork work = work_of(o, split_.micro_batch).for_pairs(o, pairs);
     const double context = double(split_.context);
     work.traffic *= share(o.division) / context;
+    if (o.expert) work.steps = std::max(1.0, work.steps / double(split_.expert));
     if (o.product.m == 0) return work;
     MatrixProduct& p = work.product;
     if (o.weighted) {
@@ -85,9 +89,6 @@ class DividedUnit {
       // Of whole experts each device of the tensor group has its part of the tokens.
       double spread = o.expert ? double(split_.expert) : 1;
       p.batch /= spread;
-      // Every expert's product is launched by itself (Transformer Engine's grouped linear layer), or all are one
-      // kernel.
-      if (o.expert && !o.grouped) work.steps = p.batch;
       if (o.expert && split_.whole_experts) spread /= tensor();
       p.m *= spread / context;
       p.repeated *= spread / context;

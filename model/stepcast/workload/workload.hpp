@@ -53,6 +53,7 @@ struct UnitCost {
   /// meanwhile, whenever they are ready. Below zero of a unit whose kernels take longer than their issue.
   Seconds forward_idle, backward_idle;
   Seconds forward_issue, backward_issue;  ///< what the host needs to issue its kernels on a device
+  Seconds paced;                          ///< described: of both passes, those that last as long as that
   Seconds attention;                      ///< part of `forward` that selective recomputation runs again
   Seconds attention_backward;             ///< what `attention` takes of the backward pass
   Seconds operators;                      ///< part of `forward` that recomputation by operators runs again

@@ -14,6 +14,21 @@ PassTime sum_of(const PassTime& a, const PassTime& b) {
   return {a.matrix + b.matrix, a.memory + b.memory, a.kernels + b.kernels};
 }
 
+/// Gradients as the profile and its copies have them; products of tf32 have results in f32.
+DataType gradient_type(const ModelShape& model) {
+  return model.gradient_dtype == DataType::tf32 ? DataType::f32 : model.gradient_dtype;
+}
+
+/// Copies of weights and gradients take the device; as in layouts, what the host takes to launch them is left out.
+void add_copy(PassCost& pass, Seconds copy, const Device& device) {
+  if (device.on_host) {
+    pass.host += copy;
+    return;
+  }
+  pass.device += copy;
+  pass.part[KernelClass::memory] += copy;
+}
+
 Layer layer_of(const UnitShape& unit, const ModelShape& model, const Device& device, double samples) {
   UnitTimes times;
   for (const OperatorShape& o : unit.operators)
@@ -21,6 +36,11 @@ Layer layer_of(const UnitShape& unit, const ModelShape& model, const Device& dev
   Layer layer;
   layer.forward = cost_of(times.forward, device);
   layer.backward = cost_of(sum_of(times.input_gradient, times.weight_gradient), device);
+  const double parameters = unit.divided_parameters + unit.other_parameters + unit.expert_parameters;
+  const WeightCopies copies =
+      weight_copies(device, model.kernels, parameters, size_of(model.dtype), size_of(gradient_type(model)));
+  add_copy(layer.forward, copies.forward, device);
+  add_copy(layer.backward, copies.backward, device);
   layer.kept = (unit.kept.divided + unit.kept.sequence) * samples;
   if (model.sequence > 0 && samples == std::floor(samples) && samples < 1e9) {
     const bool of_tokens = &unit == &model.units.front() && model.units.size() > 1;
@@ -50,7 +70,7 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
   profile.batch_samples = samples;
   profile.described = true;
   profile.device_error = device.relative_error;
-  const DataType dtype = model.gradient_dtype == DataType::tf32 ? DataType::f32 : model.gradient_dtype;
+  const DataType dtype = gradient_type(model);
   std::vector<std::pair<const UnitShape*, std::string>> units;
   for (const UnitShape& unit : model.units) {
     Layer layer = layer_of(unit, model, device, samples);

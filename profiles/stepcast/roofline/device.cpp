@@ -226,6 +226,12 @@ const std::vector<Device>& shipped_devices() {
   return devices;
 }
 
+std::vector<std::string> shipped_device_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : shipped_device_texts()) names.emplace_back(file.name);
+  return names;
+}
+
 const Device* shipped_device(std::string_view name) {
   const auto& all = shipped_devices();
   const auto files = shipped_device_texts();

@@ -90,7 +90,9 @@ struct Device {
 [[nodiscard]] Device device_of_json(std::string_view text, std::string_view source);
 /// Devices that the program carries (profiles/devices/*.json).
 [[nodiscard]] const std::vector<Device>& shipped_devices();
-/// By its name, or by that of its file: "h100-sxm5-80gb".
+/// What users call them, in the same order: "h100-sxm5-80gb".
+[[nodiscard]] std::vector<std::string> shipped_device_names();
+/// By its name, or by what users call it.
 [[nodiscard]] const Device* shipped_device(std::string_view name);
 
 }  // namespace stepcast

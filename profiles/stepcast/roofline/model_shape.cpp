@@ -101,4 +101,14 @@ ModelShape model_shape_of(std::string_view text) {
   description.refuse_family(model_families());
 }
 
+std::string with_word(std::string description, std::string_view key, std::string_view value) {
+  const std::string word = std::string(key) + "=";
+  for (std::size_t at = description.find(word); at != std::string::npos; at = description.find(word, at + 1)) {
+    if (at == 0 || (description[at - 1] != ',' && description[at - 1] != ':')) continue;
+    return description.replace(at, std::min(description.find(',', at), description.size()) - at,
+                               word + std::string(value));
+  }
+  return description + (description.find(':') == std::string::npos ? ":" : ",") + word + std::string(value);
+}
+
 }  // namespace stepcast

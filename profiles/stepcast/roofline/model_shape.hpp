@@ -176,6 +176,8 @@ struct ModelShape {
 /// ("resnet50:image=224"), and public models by name
 /// ("llama3-8b", "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);
+/// The description with `key=value`, in the place of what it says of `key`.
+[[nodiscard]] std::string with_word(std::string description, std::string_view key, std::string_view value);
 
 /// The profile that the roofline gives for `samples` a step on one device; `assumed` says that nothing was measured.
 /// One layer a unit; tensors of one unit in the order of its operators.

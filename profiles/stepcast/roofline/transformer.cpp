@@ -698,7 +698,9 @@ Transformer transformer_of(ModelDescriptionText& text) {
   using enum KernelSet;
   const std::string kernels = text.word("kernels", "megatron", {"megatron", "compiled", "eager", "deepspeed"});
   const char* own_loss = kernels == name_of(deepspeed) ? "eager" : kernels.c_str();
-  const std::string loss = text.word("loss", own_loss, {"megatron", "compiled", "eager"});
+  // One that is given stays in the normalised text: a framework may bring other kernels, and with them another default.
+  const std::string loss =
+      text.gives("loss") ? text.word("loss", {}, {"megatron", "compiled", "eager"}) : std::string(own_loss);
   for (const KernelSet set : {megatron, compiled, eager, deepspeed}) {
     if (kernels == name_of(set)) t.kernels = set;
     if (loss == name_of(set)) t.loss = set;

@@ -101,6 +101,20 @@ LocalWork LocalWork::for_pairs(const OperatorShape& o, double pairs) const {
   return work;
 }
 
+WeightCopies weight_copies(const Device& device, KernelSet kernels, double parameters, double weight, double gradient) {
+  constexpr double word = 4;
+  if (parameters == 0) return {};
+  if (holds_whole_weights(kernels)) {
+    if (weight >= word) return {};
+    const Bytes cast(parameters * (word + weight));
+    return {memory_time(device, cast), widening_time(device, cast)};
+  }
+  if (kernels != KernelSet::deepspeed) return {};
+  Seconds added = memory_time(device, Bytes(parameters * 3 * gradient));
+  if (gradient > weight) added += widening_time(device, Bytes(parameters * (weight + gradient)));
+  return {{}, added};
+}
+
 PassTime UpdateShape::time(const Device& device, DataType dtype) const {
   PassTime time{Seconds(), memory_time(device, traffic), 1};
   for (const MatrixProduct& product : products) {
@@ -196,6 +210,8 @@ UpdateShape update_of(const ModelShape& model) {
 
 LocalWork work_of(const OperatorShape& o, double samples) {
   LocalWork work{o.product, o.traffic * samples};
+  // Every expert's product is launched by itself (Transformer Engine's grouped layer), or all are one kernel.
+  if (o.expert && !o.grouped) work.steps = o.product.batch;
   if (o.weighted) {
     work.product.m *= samples;
     work.product.repeated *= samples;

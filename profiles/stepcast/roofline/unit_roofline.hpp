@@ -84,6 +84,16 @@ template <class ShareOf>
   return Bytes(weight == gradient ? 0 : largest * (weight + gradient));
 }
 
+/// What frameworks do with whole weights and gradients of one device around the passes of a micro-batch.
+struct WeightCopies {
+  Seconds forward, backward;
+};
+/// Of so many parameters, `weight` and `gradient` bytes each. Weights of four bytes are cast in every pass, their
+/// gradients back (autocast). DeepSpeed adds gradients up behind each micro-batch: in their own type, two reads and a
+/// write; in four bytes (BF16_Optimizer.update_hp_grads) into a copy first. Source: DeepSpeed 0.8 to 0.14,
+/// runtime/bf16_optimizer.py. Megatron-LM's weights and gradients stay where they are.
+[[nodiscard]] WeightCopies weight_copies(const Device&, KernelSet, double parameters, double weight, double gradient);
+
 /// The operator for so many samples, undivided.
 [[nodiscard]] LocalWork work_of(const OperatorShape&, double samples);
 

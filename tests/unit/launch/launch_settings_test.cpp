@@ -253,10 +253,21 @@ TEST_CASE("launch settings: DistributedDataParallel says what it holds, and cann
   };
   CHECK(ddp({}, Bytes(80e9)).text.find("# a device holds ") != std::string::npos);
   // Where the answer says what PyTorch's own kernels hold, the settings do not, and none are given for too large ones.
-  const auto beside = [&](Bytes by_pytorch) { return launch_settings(w, p, {}, Bytes(80e9), by_pytorch).front(); };
-  CHECK(beside(Bytes(70e9)).text.find("# a device holds ") == std::string::npos);
-  CHECK(beside(Bytes(70e9)).cannot.empty());
-  CHECK(beside(Bytes(90e9)).cannot == "its own kernels hold 83.8 GiB, and a device has 74.5 GiB");
+  const auto beside = [&](const char* framework, double held) {
+    const OwnKernels own{framework, Seconds(1), Bytes(held)};
+    return launch_settings(w, p, {}, Bytes(80e9), {&own, 1});
+  };
+  CHECK(beside("pytorch", 70e9).front().text.find("# a device holds ") == std::string::npos);
+  CHECK(beside("pytorch", 70e9).front().cannot.empty());
+  for (const std::string_view framework : {"pytorch", "deepspeed"}) {
+    const auto title = [&](const LaunchSettings& s) {
+      return s.framework == (framework == "pytorch" ? "PyTorch DDP" : "DeepSpeed");
+    };
+    const std::vector<LaunchSettings> all = beside(framework.data(), 90e9);
+    CHECK(std::ranges::find_if(all, title)->cannot ==
+          "by its own kernels a device holds 83.8 GiB of 74.5 GiB (--framework " + std::string(framework) + ")");
+    CHECK(std::ranges::find(all, "Megatron-LM", &LaunchSettings::framework)->cannot.empty());
+  }
   CHECK(ddp({}, Bytes(10e9)).cannot.find("it holds more than the 9.3 GiB of a device") != std::string::npos);
   CHECK(ddp({}, Bytes(0)).cannot.empty());
   // Where the prediction was asked for this framework, its memory is what is held.

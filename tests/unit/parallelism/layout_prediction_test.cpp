@@ -131,19 +131,27 @@ TEST_CASE("One device takes its units' passes and the update") {
 TEST_CASE("Data parallelism alone is what the model of gradients predicts") {
   // The same compute, once as a profile of layers with all its tensors, once as units: their gradients become ready at
   // almost the same times.
-  const std::string description = "hidden=1024,layers=14,heads=16,seq=1024,vocab=51200";
-  const ModelShape shape = model_shape_of("gpt:" + description);
-  const Workload w = gpt(description);
-  for (const char* strategy : {"ddp", "bsp", "wfbp", "dear"})
-    for (const Cluster& c : {machines(1, 8), machines(4, 8)}) {
-      CAPTURE(std::string(strategy));
-      const double devices = static_cast<double>(c.workers());
-      const Profile profile = described_profile(shape, device(), 4);
-      const Answer<Prediction> flat = predicted(profile, c, plan_spec_of(strategy));
-      REQUIRE(flat);
-      const Seconds layout = step(w, c, std::string("layout(mb=4)/") + strategy, 4 * devices);
-      CHECK(layout.value() == Approx(flat->iteration.value()).epsilon(0.03));
-    }
+  for (const char* more : {"", ",kernels=compiled", ",kernels=eager", ",kernels=deepspeed"}) {
+    const std::string description = std::string("hidden=1024,layers=14,heads=16,seq=1024,vocab=51200") + more;
+    const ModelShape shape = model_shape_of("gpt:" + description);
+    const Workload w = gpt(description);
+    CAPTURE(description);
+    for (const char* strategy : {"ddp", "bsp", "wfbp", "dear"})
+      for (const Cluster& c : {machines(1, 8), machines(4, 8)}) {
+        CAPTURE(std::string(strategy));
+        const double devices = static_cast<double>(c.workers());
+        const Profile profile = described_profile(shape, device(), 4);
+        const Answer<Prediction> flat = predicted(profile, c, plan_spec_of(strategy));
+        REQUIRE(flat);
+        const Seconds layout = step(w, c, std::string("layout(mb=4)/") + strategy, 4 * devices);
+        CHECK(layout.value() == Approx(flat->iteration.value()).epsilon(0.03));
+      }
+    // Alone, to the digit but for the host, which runs ahead from layer to layer.
+    const Answer<Prediction> alone =
+        predicted(described_profile(shape, device(), 4), machines(1, 1), plan_spec_of("ddp"));
+    REQUIRE(alone);
+    CHECK(step(w, machines(1, 1), "layout(mb=4)/ddp", 4).value() == Approx(alone->iteration.value()).epsilon(1e-9));
+  }
 }
 
 TEST_CASE("A traced profile under a layout of data parallelism takes what it takes without one") {

@@ -150,6 +150,12 @@ void write_layout_search_json(std::ostream& out, const LayoutSearchReport& repor
   add_fields(json, advice);
   for (std::size_t i = 0; i < advice.best.size(); ++i)
     json["best"][i]["cost_per_step"] = price > 0 ? Json(cost_of(advice.best[i], price)) : Json(nullptr);
+  json["settings"] = json_value(report.settings);
+  json["runnable"] = Json(nullptr);
+  if (report.runnable)
+    json["runnable"] = {{"layout", text_of(report.runnable->layout.plan)},
+                        {"iteration_s", report.runnable->layout.iteration.value()},
+                        {"settings", json_value(report.runnable->settings)}};
   json["by_pytorch"] = report.by_pytorch ? json_value(*report.by_pytorch) : Json(nullptr);
   write(out, json);
 }

@@ -265,12 +265,15 @@ void write_launch_settings(std::ostream& out, const std::vector<LaunchSettings>&
   for (const auto& [reason, frameworks] : refusals) write_labelled(out, "not with", frameworks + ": " + reason);
 }
 
-void write_by_pytorch(std::ostream& out, const std::optional<ByPytorch>& by, Bytes memory_cap) {
+void write_by_pytorch(std::ostream& out, const std::optional<OwnKernels>& by, const LayoutSubject& subject) {
   if (!by) return;
+  const Bytes left = subject.planned_memory;
+  const bool above = left > Bytes(0) && by->memory > left;
   write_labelled(out, "by PyTorch",
-                 text_of(by->iteration) + " and " + memory_text(by->memory, memory_cap) +
-                     " a device, since kernels and optimizer are its own: --framework pytorch answers for them, "
-                     "torchtitan for compiled ones");
+                 text_of(by->iteration) + " and " + memory_text(by->memory, subject.memory_cap) + " a device" +
+                     (above ? ", above the " + text_of(left) + " that searches plan with" : "") +
+                     ", since kernels and optimizer are its own: --framework pytorch answers for them, torchtitan "
+                     "for compiled ones");
 }
 
 void write_layout_text(std::ostream& out, const LayoutReport& report) {
@@ -282,7 +285,7 @@ void write_layout_text(std::ostream& out, const LayoutReport& report) {
   write_memory(out, p);
   write_stages(out, report.subject.workload, p);
   if (!report.settings.empty()) out << '\n';
-  write_by_pytorch(out, report.by_pytorch, report.subject.memory_cap);
+  write_by_pytorch(out, report.by_pytorch, report.subject);
   write_launch_settings(out, report.settings);
   for (const std::string& warning : p.warnings) write_labelled(out, "note", warning);
   write_layout_grounds(out, report.subject, p.assumed);
@@ -302,7 +305,7 @@ constexpr ComparedTime compared_times[] = {{"compute", true, [](const LayoutBrea
                                            {"bubble", false, [](const LayoutBreakdown& b) { return b.bubble; }},
                                            {"input", false, [](const LayoutBreakdown& b) { return b.input; }}};
 
-/// What is said of some of the plans and not of all.
+/// What is said of some of the plans and not of all, and what becomes of stragglers that were asked for.
 void write_distinguishing_notes(std::ostream& out, const std::vector<LayoutRow>& rows) {
   const auto says = [](const LayoutRow& row, const std::string& warning) {
     return row.prediction && std::ranges::find(row.prediction->warnings, warning) != row.prediction->warnings.end();
@@ -311,10 +314,12 @@ void write_distinguishing_notes(std::ostream& out, const std::vector<LayoutRow>&
   for (const LayoutRow& row : rows) {
     if (!row.prediction) continue;
     for (const std::string& warning : row.prediction->warnings) {
-      if (std::ranges::all_of(rows, [&](const LayoutRow& r) { return !r.prediction || says(r, warning); })) continue;
+      const bool all = std::ranges::all_of(rows, [&](const LayoutRow& r) { return !r.prediction || says(r, warning); });
+      const bool asked = warning == stragglers_of_layouts && !any;
+      if (all && !asked) continue;
       if (!any) out << '\n';
       any = true;
-      write_labelled(out, "note", row.plan + ": " + warning);
+      write_labelled(out, "note", all ? warning : row.plan + ": " + warning);
     }
   }
 }

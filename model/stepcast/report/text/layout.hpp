@@ -19,7 +19,7 @@ void write_layout_breakdown(std::ostream&, const LayoutPrediction&);
 /// Framework by framework, what to paste or why there is nothing.
 void write_launch_settings(std::ostream&, const std::vector<LaunchSettings>&);
 /// What PyTorch's own kernels make of the layout, whose settings follow; nothing where that is not known.
-void write_by_pytorch(std::ostream&, const std::optional<ByPytorch>&, Bytes memory_cap);
+void write_by_pytorch(std::ostream&, const std::optional<OwnKernels>&, const LayoutSubject&);
 
 /// "12,345".
 [[nodiscard]] std::string grouped_digits(std::uint64_t);

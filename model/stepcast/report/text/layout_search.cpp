@@ -116,6 +116,13 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                        text_of(advice.sent_once->iteration) + ", " +
                        percent(1 - advice.sent_once->iteration / best.iteration) +
                        " less (--ep-comm deepep searches with it)");
+  for (const ModelOption& faster : advice.faster_options) {
+    const bool same = faster.best.plan.layout == best.plan.layout;
+    write_labelled(out, "also try",
+                   faster.option + " in the model, " + std::string(faster.what) + ": " +
+                       (same ? "" : text_of(faster.best.plan) + " takes ") + text_of(faster.best.iteration) + ", " +
+                       percent(1 - faster.best.iteration / best.iteration) + " less");
+  }
   if (advice.untuned)
     write_labelled(out, "gradients",
                    "tuned after the search, which found " + text_of(advice.untuned->plan) + ", " +
@@ -180,26 +187,19 @@ void write_best(std::ostream& out, const LayoutSearchReport& report) {
                "What a framework runs, then the simplest, then the one with most memory free,");
 }
 
-bool any_framework_runs(const std::vector<LaunchSettings>& all) {
-  return std::any_of(all.begin(), all.end(), [](const LaunchSettings& s) { return !s.text.empty(); });
-}
-
 /// The settings of the best layout; where no framework runs it, of the best one that some framework does.
 void write_best_settings(std::ostream& out, const LayoutSearchReport& report) {
-  const LayoutAdvice& advice = report.advice;
-  if (advice.settings.empty()) return;
+  if (report.settings.empty()) return;
   out << '\n';
-  write_by_pytorch(out, report.by_pytorch, report.subject.memory_cap);
-  if (any_framework_runs(advice.settings)) return write_launch_settings(out, advice.settings);
-  for (const LayoutPrediction& p : advice.best) {
-    const std::vector<LaunchSettings> settings = launch_settings(report.subject.workload, p, report.framework);
-    if (!any_framework_runs(settings)) continue;
-    write_labelled(out, "settings",
-                   "no framework runs the best layout; the next that one does is " + text_of(p.plan) + ", " +
-                       percent(p.iteration / advice.best.front().iteration - 1) + " slower");
-    return write_launch_settings(out, settings);
-  }
-  write_launch_settings(out, advice.settings);
+  write_by_pytorch(out, report.by_pytorch, report.subject);
+  if (!report.runnable) return write_launch_settings(out, report.settings);
+  const LayoutPrediction& p = report.runnable->layout;
+  const double longer = p.iteration / report.advice.best.front().iteration - 1;
+  write_labelled(out, "settings",
+                 "no framework runs the best layout; the next that one does is " + text_of(p.plan) + ", " +
+                     percent(std::abs(longer)) + (longer < 0 ? " faster" : " slower") + ", " +
+                     text_of(p.memory.total()) + " a device");
+  write_launch_settings(out, report.runnable->settings);
 }
 
 void write_frontier(std::ostream& out, const std::vector<FrontierPoint>& frontier) {

@@ -1,0 +1,71 @@
+// Options of a model beside its best layout, against asking for the model that has them.
+#include "helpers/layout_machines.hpp"
+
+#include <stepcast/search/layout_advice.hpp>
+#include <stepcast/roofline/model_shape.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+using namespace stepcast;
+
+TEST_CASE("a word is put into a description in the place of what it says, or behind it") {
+  CHECK(with_word("llama3-8b", "loss", "compiled") == "llama3-8b:loss=compiled");
+  CHECK(with_word("llama3-8b:seq=4096", "loss", "compiled") == "llama3-8b:seq=4096,loss=compiled");
+  CHECK(with_word("gpt:loss=eager,seq=4", "loss", "compiled") == "gpt:loss=compiled,seq=4");
+  CHECK(with_word("gpt:seq=4,loss=eager", "loss", "compiled") == "gpt:seq=4,loss=compiled");
+  CHECK(with_word("gpt:no_loss=1,seq=4", "loss", "compiled") == "gpt:no_loss=1,seq=4,loss=compiled");
+}
+
+TEST_CASE("options that make a model's best layout faster are those whose model is faster by more than is resolved") {
+  int told = 0, held_back = 0, searched = 0;
+  for (const char* kernels : {"megatron", "eager", "compiled"})
+    for (const auto& [gib, vocabulary] : {std::pair{2.0, "51200"}, {80.0, "51200"}, {80.0, "512"}}) {
+      const std::string shape =
+          std::string("gpt:hidden=1024,layers=6,heads=8,seq=1024,dtype=f16,gradients=f32,vocab=") + vocabulary;
+      const Device device = test::layout_device(DataType::f16);
+      const Workload w = workload_of(model_shape_of(shape + ",kernels=" + kernels), device);
+      Cluster cluster = cluster_of_flags(8, 8, "100 Gb/s");
+      cluster.device_memory = Bytes(gib * 1024 * 1024 * 1024);
+      LayoutAdviceOptions options;
+      options.search.layout.global_batch = 64;
+      options.search.layout.memory_cap = cluster.device_memory;
+      const Answer<LayoutAdvice> advice = layout_advice(w, cluster, {}, options);
+      REQUIRE(advice);
+      REQUIRE_FALSE(advice->best.empty());
+      const LayoutPrediction& winner = advice->best.front();
+      const bool again = winner.plan.layout.recomputation != Recomputation::none;
+      for (const auto& [key, value] : {std::pair{"kernels", "compiled"}, {"loss", "compiled"}, {"gradients", "f16"}}) {
+        CAPTURE(kernels);
+        CAPTURE(gib);
+        CAPTURE(key);
+        const std::string option = std::string(key) + "=" + value;
+        const auto found = std::ranges::find(advice->faster_options, option, &ModelOption::option);
+        const bool listed = found != advice->faster_options.end();
+        const bool has_it = std::string(kernels) == "compiled" && std::string(key) != "gradients";
+        const bool not_its = std::string(kernels) == "megatron" && std::string(key) == "kernels";
+        if (has_it || not_its) {
+          CHECK_FALSE(listed);
+          continue;
+        }
+        const Workload other = workload_of(model_shape_of(with_word(w.shape->name, key, value)), device);
+        Seconds step(1e300);
+        if (again) {
+          const Answer<LayoutSearchResult> all = best_layouts(other, cluster, {}, options.search);
+          if (all && !all->best.empty()) step = all->best.front().iteration;
+          ++searched;
+        } else if (const auto p = predicted(other, cluster, winner.plan, options.search.layout)) {
+          step = p->iteration;
+        }
+        const bool faster = step < winner.iteration * (1 - advice->resolution);
+        CHECK(listed == faster);
+        if (listed) CHECK(found->best.iteration.value() == doctest::Approx(step.value()).epsilon(1e-9));
+        listed ? ++told : ++held_back;
+      }
+    }
+  CHECK(told > 0);
+  CHECK(held_back > 0);
+  CHECK(searched > 0);
+}
