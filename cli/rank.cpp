@@ -112,19 +112,19 @@ ExitCode compare_divided(const RankFlags& flags, const RankOptions& options) {
 ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
   refuse_plot(flags, "a search over layouts");
   if (by_step)
-    throw InputError("--all", "a ranking without layouts", "a search over layouts", "whose list is by step time");
+    throw InputError("--all", "a ranking without layouts", "a search over layouts", "its list is by step time");
   if (!flags.allow.empty())
     throw InputError("--allow", "a ranking without layouts", "a search over layouts",
-                     "whose gradients travel by exact strategies only");
+                     "its gradients travel by exact strategies only");
   if (iterations_of(flags.cluster) > 0)
     throw InputError("--iterations", "a ranking without layouts", "a search over layouts",
-                     "whose plans have no warm-up: a run takes the iterations times the step");
+                     "its plans have no warm-up: a run takes the iterations times the step");
   if (!flags.cluster.aggregation.empty() && flags.cluster.collective.empty())
     throw InputError("--switch", "an all-reduce that runs on it", "a search over layouts, whose gradients do not",
                      "name it: --collective switchml");
   if (!flags.cluster.servers.empty())
     throw InputError("--servers", "a ranking without layouts", "a search over layouts",
-                     "whose gradients travel between the devices");
+                     "its gradients travel between the devices");
   if (!flags.layout.cp_comm.empty() && is_described(flags.input) &&
       !has_fused_attention(model_shape_of(flags.input.model)))
     throw InputError("--cp-comm", "a model with fused attention, whose contexts alone are divided", "one without",
@@ -247,9 +247,9 @@ void add_rank_flags(CLI::App& app, RankFlags& flags) {
 
 ExitCode rank(const RankFlags& asked_for, const RankOptions& options) {
   RankFlags flags = asked_for;
-  // What a framework divides the state by, each under the name that it has there.
-  if (!options.advice && !options.all && !flags.layout.framework.empty() && flags.plans.empty())
-    flags.plans = {"ddp", "zero1", "zero2", "fsdp", "hsdp"};
+  // By what the state is divided, each under the name that frameworks have for it.
+  const std::vector<std::string> named = {"ddp", "zero1", "zero2", "fsdp", "hsdp"};
+  if (!options.advice && !options.all && !flags.layout.framework.empty() && flags.plans.empty()) flags.plans = named;
   if (options.advice && options.by_step && !flags.layout.devices.empty())
     throw InputError("--all", "equal devices", "--devices");
   for (const auto& [flag, given] :
@@ -286,6 +286,11 @@ ExitCode rank(const RankFlags& asked_for, const RankOptions& options) {
                                {.input = {.recorded_will_do = options.advice && !options.by_step}});
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);
   const PreparedQuestion question(asked.question);
+  const bool plain = !options.advice && !options.all && !options.tune && flags.allow.empty() && flags.plot.empty();
+  if (plain && described && flags.plans.empty() && !question.answer(plan_of("ddp"))) {  // a worker does not hold it
+    flags.plans = named;
+    return compare_divided(flags, options);
+  }
   const Profile profile = changed_profile(question, asked.question.changes);
   if (const std::string reason = why_divided(flags, options, question); !reason.empty()) {
     refuse_plot(flags, "a search over layouts, because DDP does not fit into a device");

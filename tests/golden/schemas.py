@@ -167,13 +167,26 @@ def input_flaws(program):
         for name, (folder, question) in INPUTS.items():
             schema = jsonschema.Draft202012Validator(strict(json.loads(path_of(name).read_text())))
             whole = json.loads(min((run.ROOT / "profiles" / folder).glob("*.json")).read_text())
-            required = schema.schema["required"]
+            required, properties = schema.schema["required"], set(schema.schema["properties"])
+
+            def answer_to(document):
+                path.write_text(json.dumps(document))
+                return subprocess.run([program, "predict", "--model", "resnet50:", "--plan", "ddp", *question, path],
+                                      capture_output=True, text=True)
+            # The keys of the schema are those that are read: the message on another one lists them, cut off at a length.
+            listed = answer_to({**whole, "no key": 1}).stderr.partition("known keys: ")[2].strip()
+            known = {k for k in listed.split(", ") if not k.endswith("...")}
+            tried += 1
+            if not known or not known <= properties:
+                flaws.append(f"{name}: the schema lacks {sorted(known - properties)} of {listed!r}")
+            for k in properties:
+                tried += 1
+                if "expected a known key" in answer_to({**whole, k: None}).stderr:
+                    flaws.append(f"{name}: the schema has '{k}', which stepcast does not read")
             for what, changed in [("as shipped", whole), *((f"without {k}", {i: v for i, v in whole.items() if i != k}) for k in required),
                                   *((f"{k} null", {**whole, k: None}) for k in whole)]:
-                path.write_text(json.dumps(changed))
                 tried += 1
-                answer = subprocess.run([program, "predict", "--model", "resnet50:", "--plan", "ddp", *question, path],
-                                        capture_output=True, text=True)
+                answer = answer_to(changed)
                 if schema.is_valid(changed) != (answer.returncode == 0):
                     flaws.append(f"{name} {what}: the schema {'takes' if answer.returncode else 'refuses'} it, stepcast "
                                  f"{'does not: ' + answer.stderr.strip()[:200] if answer.returncode else 'does not'}")

@@ -11,7 +11,7 @@
 // Example: tables of 8 and 64 workers over the forms are 1.2 and 1.0 at 1 MiB, so that 1 MiB on 16 workers takes 1.13
 // times what the forms say. Invariants: on a measured count the table itself (times how much slower the forms are on
 // links that stragglers and losses leave); without a table of the same reach (inside one machine, or between several)
-// nothing; and no collective is faster on more machines than on fewer measured ones. Nothing is carried from or to two
+// nothing; and beyond the largest measured count no collective is faster than on it. Nothing is carried from or to two
 // devices of one machine, which exchange without a ring. An all-gather and a reduce-scatter stand in for one another.
 // Not modelled: that a library changes its algorithm between two counts.
 //

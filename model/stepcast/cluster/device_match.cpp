@@ -16,19 +16,15 @@ namespace {
 
 /// All words of one name occur in the other.
 bool within(const std::vector<std::string>& few, const std::vector<std::string>& many) {
-  return !few.empty() &&
-         std::ranges::all_of(few, [&](const std::string& word) { return std::ranges::find(many, word) != many.end(); });
+  return !few.empty() && std::ranges::all_of(few, [&](const std::string& word) {
+    // A socket without its version is any of them.
+    return std::ranges::any_of(
+        many, [&](const std::string& other) { return word == other || (word == "sxm" && other.starts_with(word)); });
+  });
 }
-/// The words of a name; of its socket without the version ("sxm" is "SXM5").
-std::vector<std::string> words_of_name(std::string_view name) {
-  std::vector<std::string> words = lower_words(name);
-  for (std::string& word : words)
-    if (word.size() == 4 && word.starts_with("sxm")) word.pop_back();
-  return words;
-}
-/// The same but for the size and the kind of the memory.
+/// The words of a name but for the size and the kind of the memory.
 std::vector<std::string> words_of_chip(std::string_view name) {
-  std::vector<std::string> words = words_of_name(name);
+  std::vector<std::string> words = lower_words(name);
   std::erase_if(words, [](const std::string& word) { return word.ends_with("gb") || word.starts_with("hbm"); });
   return words;
 }
@@ -36,7 +32,7 @@ std::vector<std::string> words_of_chip(std::string_view name) {
 }  // namespace
 
 bool same_device(std::string_view a, std::string_view b) {
-  const std::vector<std::string> first = words_of_name(a), second = words_of_name(b);
+  const std::vector<std::string> first = lower_words(a), second = lower_words(b);
   return within(first, second) || within(second, first);
 }
 
@@ -61,7 +57,7 @@ std::optional<Device> shipped_device_like(std::string_view name) {
 }
 
 std::optional<Device> device_of_cluster(const Cluster& cluster, std::string_view name) {
-  const bool says_no_more = name.empty() || within(words_of_name(name), words_of_name(cluster.device));
+  const bool says_no_more = name.empty() || within(lower_words(name), lower_words(cluster.device));
   return says_no_more ? shipped_device_like(cluster.device) : std::nullopt;
 }
 

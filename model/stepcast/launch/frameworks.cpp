@@ -2,6 +2,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/parallelism/priced_split.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
@@ -68,6 +69,8 @@ std::string why_not_horovod(const LaunchInput& in) {
   if (l.expert > 1) return "it does not spread experts";
   if (l.zero > 0) return "it does not divide parameters, gradients or optimizer state";
   if (in.workload.shape && linear_type(*in.workload.shape)) return "8-bit linear layers are the model's own (torchao)";
+  if (has_copies(in.workload) && in.workload.dtype == DataType::bf16 && in.workload.bytes_of_gradient < 4)
+    return "under autocast it sends gradients in float32 (gradients=f32)";
   if (std::string why = modules_alone(l); !why.empty()) return why;
   if (l.recomputation == Recomputation::operators)
     return "which operators are done again (recompute=op) says a policy of the model's own";
@@ -84,6 +87,10 @@ std::string horovod_text(const LaunchInput& in) {
   if (in.micro_batches > 1) text += ", backward_passes_per_step=" + std::to_string(in.micro_batches);
   text += ")\n# batches of " + counted(l.micro_batch, "sample") + " a device";
   if (in.micro_batches > 1) text += ", " + std::to_string(in.micro_batches) + " of them a step";
+  if (in.workload.shape && in.workload.shape->kernels == KernelSet::compiled)
+    text += "\n# each block compiled: block.compile()";
+  if (in.workload.shape && in.workload.shape->loss == KernelSet::compiled)
+    text += "\n# what makes the loss of the logits compiled: torch.compile";
   if (l.recomputation != Recomputation::none)
     text += "\n# recomputation: torch.utils.checkpoint around " +
             (l.recomputed_blocks > 0 ? "each of the first " + std::to_string(l.recomputed_blocks) + " blocks"

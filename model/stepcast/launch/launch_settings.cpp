@@ -24,8 +24,10 @@ constexpr std::array programs = {Program{"pytorch", "PyTorch DDP", why_not_ddp, 
                                  Program{"deepspeed", "DeepSpeed", why_not_deepspeed, deepspeed_text},
                                  Program{"horovod", "Horovod", why_not_horovod, horovod_text}};
 
-bool asked(const Program& program, std::string_view framework) {
-  return framework.empty() || program.framework == framework;
+/// Horovod's last release is older than PyTorch 2.1: it is for who asks for it, or for its way of sending gradients.
+bool asked(const Program& program, std::string_view framework, const PlanSpec& gradients) {
+  if (!framework.empty()) return program.framework == framework;
+  return program.framework != "horovod" || (gradients.strategy != nullptr && gradients.strategy->name == "horovod");
 }
 
 }  // namespace
@@ -52,10 +54,9 @@ std::string model_run_by(const std::string& description, std::string_view framew
   const ModelShape shape = model_shape_of(description);
   if (kernels.empty() || shape.heads == 0) return description;
   std::string out = shape.name;
-  if (!shape.kernels_given) out += ",kernels=" + std::string(kernels);
+  if (!shape.kernels_given) out = with_word(std::move(out), "kernels", kernels);
   if (!has_fused_attention(shape) || attention_kernel(shape)) return out;
-  constexpr std::string_view any = "attention=flash";
-  return out.insert(out.find(any) + any.size(), "2");
+  return with_word(std::move(out), "attention", "flash2");
 }
 
 MemoryOptions memory_options_of(std::string_view framework) { return {.autocast = framework == "pytorch"}; }
@@ -73,7 +74,7 @@ std::vector<LaunchSettings> launch_settings(const Workload& workload, const Layo
                  device_memory};
   std::vector<LaunchSettings> all;
   for (const Program& program : programs) {
-    if (!asked(program, framework)) continue;
+    if (!asked(program, framework, prediction.plan.gradients)) continue;
     const auto by = std::ranges::find(own, program.framework, &OwnKernels::framework);
     in.by_own_kernels = by != own.end() ? by->memory : Bytes(0);
     LaunchSettings settings{program.title, {}, program.why_not(in)};
@@ -91,7 +92,7 @@ std::string why_not_launched(const Workload& workload, const LayoutPlan& plan, s
   const LaunchInput in{workload, plan, plan.layout, std::max<std::int64_t>(1, micro_batches)};
   std::vector<std::pair<std::string, std::string>> refusals;  // reasons, and which programs have them
   for (const Program& program : programs) {
-    if (!asked(program, framework)) continue;
+    if (!asked(program, framework, plan.gradients)) continue;
     std::string why = program.why_not(in);
     if (why.empty()) return {};
     const auto same = std::ranges::find(refusals, why, &std::pair<std::string, std::string>::first);

@@ -140,7 +140,6 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.option("window-size", std::to_string(window - 1) + ",0");  // and the token itself
     if (const std::int64_t every = said_of(m, "full_every", 0); every > 0) out.option("window-attn-skip-freq", every);
   }
-  if (m.loss == KernelSet::compiled) out.flag("cross-entropy-loss-fusion");
   if (const auto kernel = attention_kernel(m))
     out.option("attention-backend", kernel == AttentionKernel::cudnn ? "fused" : "flash");
   out.option("seq-length", m.sequence);
@@ -277,6 +276,9 @@ std::string why_not_megatron(const LaunchInput& in) {
   if (std::string why = units_differ(l); !why.empty()) return why;
   if (in.workload.shape ? in.workload.shape->heads == 0 : in.workload.hidden == 0) return "it trains transformers";
   if (std::string why = why_not_optimized(in); !why.empty()) return why;
+  if (in.workload.shape && in.workload.shape->kernels == KernelSet::megatron &&
+      in.workload.shape->loss == KernelSet::compiled)
+    return "its losses keep four bytes a logit, and loss=compiled two (Transformer Engine's, which does, it refuses)";
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
   if (in.workload.shape && in.workload.shape->experts > 0 && l.tensor > 1 && !l.sequence_parallel)
     return "it trains mixtures of experts under tensor parallelism with sequence parallelism only (sp=on)";

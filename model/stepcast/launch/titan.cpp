@@ -33,10 +33,12 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   out.option(p + "data_parallel_shard_degree", shard);
   if (l.zero > 0) out.option(p + "fsdp_reshard_after_forward", l.zero == 3 ? "always" : "never");
   if (l.tensor > 1) out.option(p + "tensor_parallel_degree", l.tensor);
-  // Its kernels are compiled ones unless the model says otherwise; sums beside products are the compiler's.
-  const bool eager = in.workload.shape && is_eager(in.workload.shape->kernels);
-  const bool overlaps = l.overlap_tensor && l.tensor > 1;
-  if (in.workload.shape ? !eager || overlaps : overlaps) out.flag("compile.enable");
+  // What is compiled, of a model that leaves it open both; sums beside products are the compiler's.
+  const bool overlaps = l.overlap_tensor && l.tensor > 1, described = in.workload.shape.has_value();
+  const bool blocks = overlaps || (described && !is_eager(in.workload.shape->kernels));
+  const bool loss = described ? !is_eager(in.workload.shape->loss) : overlaps;
+  if (blocks || loss) out.flag("compile.enable");
+  if (blocks != loss) out.option("compile.components", blocks ? "model" : "loss");
   if (overlaps) out.flag("compile.enable_async_tensor_parallel");
   if (l.context > 1) out.option(p + "context_parallel_degree", l.context);
   if (l.expert > 1) out.option(p + "expert_parallel_degree", l.expert);
@@ -100,6 +102,7 @@ std::string titan_text(const LaunchInput& in) {
   out.choice("activation_checkpoint", l.recomputation == Recomputation::full        ? "full"
                                       : l.recomputation == Recomputation::operators ? "selective"
                                                                                     : "none");
+  const bool gathers_often = l.zero == 2 && l.data > 1 && l.pipeline == 1 && in.micro_batches > 1;
   const bool sums_often = l.shard > 0 && l.pipeline == 1 && in.micro_batches > 1;
   return "# torchtitan 0.3 on " + std::to_string(l.devices()) + " devices, with the configuration of your model\n" +
          (in.workload.shape && linear_type(*in.workload.shape)
@@ -108,6 +111,7 @@ std::string titan_text(const LaunchInput& in) {
          (l.expert_exchange == ExpertExchange::deduplicated
               ? "# with comm_backend 'deepep' of its experts in that configuration\n"
               : "") +
+         (gathers_often ? "# it gathers weights in every micro-batch, not once a step as predicted\n" : "") +
          (sums_often ? "# it sums gradients across the groups in every micro-batch, not once a step as predicted\n"
                      : "") +
          "MODULE=... CONFIG=... ./run_train.sh" + out.text();

@@ -2,6 +2,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
+#include <stepcast/parallelism/priced_split.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
 #include <algorithm>
@@ -97,6 +98,8 @@ std::string accumulation_lines(const LaunchInput& in, bool casts) {
             " else model.no_sync():\n";
     margin += "    ";
   }
+  if (in.layout.zero == 2)  // else it would gather the weights again in every micro-batch
+    text += margin + "model.set_reshard_after_backward(i == " + std::to_string(in.micro_batches - 1) + ")\n";
   if (in.layout.shard > 0)  // HSDP: gradients are summed across the groups behind the last one
     text += margin + "model.set_requires_all_reduce(i == " + std::to_string(in.micro_batches - 1) + ")\n";
   if (casts) text += margin + autocast(in.workload) + "\n    ";
@@ -127,10 +130,10 @@ std::string converted_linear_layers(const Workload& w, const std::string& module
 }
 
 /// What compiles blocks and loss, of a described model that has them so.
-std::string compilation_lines(const Workload& w) {
+std::string compilation_lines(const Workload& w, const std::string& blocks = "blocks") {
   if (!w.shape) return {};
   std::string text;
-  if (w.shape->kernels == KernelSet::compiled) text += "for block in blocks:\n    block.compile()\n";
+  if (w.shape->kernels == KernelSet::compiled) text += "for block in " + blocks + ":\n    block.compile()\n";
   if (w.shape->loss == KernelSet::compiled) text += "# and torch.compile what makes the loss of the logits\n";
   return text;
 }
@@ -160,8 +163,8 @@ std::string text_of_units(const LaunchInput& in) {
   const std::vector<UnitChoice>& choices = in.layout.unit_choices;
   const std::string policy = mixed_precision(in.workload) ? ", mp_policy=policy" : "";
   std::string text = converted_linear_layers(in.workload) + policy_line(in.workload) +
-                     "# units: the model's parts in forward order, " + std::to_string(in.workload.units.size()) +
-                     " of them\n";
+                     compilation_lines(in.workload, "units[1:-1]") + "# units: the model's parts in forward order, " +
+                     std::to_string(in.workload.units.size()) + " of them\n";
   std::uint32_t first = 0;
   for (const UnitChoice& c : choices) {
     const std::string from = std::to_string(first), to = std::to_string(first + c.units);
@@ -257,6 +260,8 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
   if (l.tensor > 1) return "its stages here would need a plan for tensor parallelism of the model's modules";
   if (l.context > 1 || l.expert > 1) return "context and expert parallelism need the model's own modules";
   if (l.zero > 0) return "the optimizer state of a stage is divided by fully_shard around it";
+  if (has_copies(in.workload) && in.workload.dtype == DataType::bf16 && in.workload.bytes_of_gradient < 4 && l.data > 1)
+    return "the replicas of its stages sum gradients in float32 (gradients=f32)";
   return too_large_under_autocast(in);
 }
 
@@ -272,6 +277,8 @@ std::string torch_pipeline_text(const LaunchInput& in) {
                      std::to_string(l.data) + "), mesh_dim_names=(\"pp\", \"dp\"))\n";
   const std::string converted = converted_linear_layers(in.workload, "part");
   if (!converted.empty()) text += (l.chunks == 1 ? "" : "for part in parts:\n    ") + converted;
+  text += compilation_lines(in.workload,
+                            l.chunks == 1 ? "part.blocks" : "(block for part in parts for block in part.blocks)");
   if (l.chunks == 1) {
     text +=
         "stage = PipelineStage(DistributedDataParallel(part, process_group=mesh[\"dp\"].get_group()),\n"

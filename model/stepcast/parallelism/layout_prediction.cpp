@@ -124,8 +124,8 @@ std::string with_fused_attention(const LayoutTables& state, const LayoutPlan& pl
     return {};
   LayoutOptions options = state.options;
   options.global_batch = state.global_batch;
-  LayoutTables fused(workload_of(model_shape_of(w.shape->name + ",attention=flash"), *w.device), state.cluster,
-                     options);
+  LayoutTables fused(workload_of(model_shape_of(with_word(w.shape->name, "attention", "flash")), *w.device),
+                     state.cluster, options);
   const Answer<EvaluatedLayout> e = fused.evaluated(plan);
   return e ? text_of(e->iteration) + " and " + text_of(e->memory.total()) + " a device" : std::string();
 }

@@ -32,12 +32,11 @@ double share_sent_once(const Workload& workload, const Cluster& cluster, const L
 /// go in the type that is sent into the buffer that is scattered (chunk_cat). A device alone sends to itself, which are
 /// copies, too. Source: PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py.
 ///
-/// DeepSpeed's stages 2 and 3 copy gradients into its buckets. Source: DeepSpeed 0.8 to 0.14,
-/// runtime/zero/stage_1_and_2.py. Not modelled: that its BF16_Optimizer, which is stage 1 with four-byte gradients,
+/// DeepSpeed's stages 2 and 3 copy gradients into its buckets. Source: DeepSpeed 0.8 to 0.14, stage_1_and_2.py and
+/// stage3.py of runtime/zero. Not modelled: that its BF16_Optimizer, which is stage 1 with four-byte gradients,
 /// sums all of them up on every device (all-reduce) after the last pass.
 void add_copies(const Workload& workload, const Layout& l, double slowness, PricedUnit& p) {
-  const bool engine = workload.shape && workload.shape->kernels == KernelSet::deepspeed;
-  if (!(has_copies(workload) || engine) || p.parameters == 0) return;
+  if (!copies_differ_by_stage(workload) || p.parameters == 0) return;
   const double weight = workload.bytes_of_weight, gradient = workload.bytes_of_gradient;
   // Of bytes that a dense parameter and one of an expert take: those are shared by groups of their own.
   const auto bytes = [&](const auto& of) {
@@ -56,7 +55,7 @@ void add_copies(const Workload& workload, const Layout& l, double slowness, Pric
   const Seconds forward = whole.forward * slowness, backward = whole.backward * slowness;
   const double copied = weight + gradient;
   const Seconds copy = gradient > weight ? widened(copied) : moved([&](std::int64_t) { return copied; });
-  if (engine) {
+  if (!has_copies(workload)) {
     p.copies_backward = {backward, backward, copy, copy};
     return;
   }
@@ -213,6 +212,10 @@ Split split_of(const Layout& l) {
           l.expert,
           l.whole_experts(),
           l.context_exchange};
+}
+
+bool copies_differ_by_stage(const Workload& w) {
+  return has_copies(w) || (w.shape && w.shape->kernels == KernelSet::deepspeed);
 }
 
 bool has_copies(const Workload& w) { return w.shape && holds_whole_weights(w.shape->kernels); }

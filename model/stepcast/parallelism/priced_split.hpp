@@ -128,6 +128,8 @@ struct PricedSplit {
 [[nodiscard]] PricedSplit with_shards(const Workload&, PricedSplit, PricedGroups&, const Layout& resolved);
 /// Whether its kernels are of weights in four bytes, which are cast for every pass: PyTorch's.
 [[nodiscard]] bool has_copies(const Workload&);
+/// What is copied and cast of weights and gradients differs from ZeRO stage to stage (PyTorch's, DeepSpeed's).
+[[nodiscard]] bool copies_differ_by_stage(const Workload&);
 /// The same where these modules (a bit each) are done again.
 [[nodiscard]] PricedSplit with_modules(PricedSplit, std::uint8_t modules);
 

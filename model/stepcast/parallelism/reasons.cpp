@@ -81,7 +81,7 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster, bool hos
   const auto* largest = std::max_element(std::begin(parts), std::end(parts),
                                          [](const auto& x, const auto& y) { return x.second < y.second; });
   // Beside compute the largest of the others is what can be improved, if there is one.
-  const std::string passes = host_paced ? "host issue of kernels" : "compute";
+  const std::string passes = host_paced ? "compute at the pace of the host" : "compute";
   if (!(largest->second >= 0.01 * p.iteration)) return passes;
   const auto part = [&](const std::string& name, Seconds time) {
     return name + " (" + whole_percent(time / p.iteration) + ")";

@@ -254,9 +254,9 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
       split.number,
       virtual_stages_of(l),
       word(l.recomputed_blocks, l.recomputed_together << 3 | static_cast<std::int64_t>(l.recomputation)),
-      sharded                ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients})
-      : has_copies(workload) ? static_cast<std::uint64_t>(l.zero << 1)
-                             : 0,
+      sharded                            ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients})
+      : copies_differ_by_stage(workload) ? static_cast<std::uint64_t>(l.zero << 1)
+                                         : 0,
       sharded && (l.zero == 3 || !l.unit_choices.empty()) ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
       division,
       sharded ? plan_number(plan) : 0};

@@ -55,12 +55,11 @@ std::vector<OwnKernels> by_own_kernels(const PreparedQuestion& question, const L
   const Workload& w = *question.workload();
   std::vector<OwnKernels> all;
   if (!framework.empty() || !w.shape || !w.device || w.shape->heads == 0 || w.shape->kernels_given) return all;
-  const std::string predicted_model = model_run_by(w.shape->name, {});
   LayoutOptions options = question.layout_options();
   options.memory_cap = Bytes(std::numeric_limits<double>::infinity());
   for (const std::string& name : launch_frameworks()) {
     const std::string model = model_run_by(w.shape->name, name);
-    if (model == predicted_model || !why_not_launched(w, prediction.plan, prediction.micro_batches, name).empty())
+    if (model == w.shape->name || !why_not_launched(w, prediction.plan, prediction.micro_batches, name).empty())
       continue;
     options.memory = memory_options_of(name);
     const Answer<LayoutPrediction> p =

@@ -343,50 +343,64 @@ std::optional<LayoutPrediction> sent_once(const Workload& workload, const Cluste
   return std::move(*once);
 }
 
+/// A word that a described model could have, and what it means to the one that has it.
 struct Candidate {
-  std::string_view key, value, what;
+  std::string_view key, value;
+  std::string_view (*what)(const ModelShape& with);
 };
 
 std::vector<Candidate> candidates_of(const ModelShape& m) {
   std::vector<Candidate> all;
-  const bool by_pytorch = holds_whole_weights(m.kernels);
-  if (by_pytorch && is_eager(m.kernels))
-    all.push_back({"kernels", "compiled", "torch.compile of each block and of the loss"});
-  if (m.loss != KernelSet::compiled)
+  if (holds_whole_weights(m.kernels) && is_eager(m.kernels))
+    all.push_back({"kernels", "compiled", [](const ModelShape& with) -> std::string_view {
+                     return with.loss == KernelSet::compiled ? "torch.compile of each block and of the loss"
+                                                             : "torch.compile of each block";
+                   }});
+  // Megatron-LM's own fused loss keeps four bytes a logit, and it refuses Transformer Engine's.
+  if (m.loss != KernelSet::compiled && is_pytorch(m.kernels))
     all.push_back(
-        {"loss", "compiled",
-         m.kernels == KernelSet::megatron ? "Megatron-LM's --cross-entropy-loss-fusion" : "torch.compile of the loss"});
+        {"loss", "compiled", [](const ModelShape&) -> std::string_view { return "torch.compile of the loss"; }});
   if (size_of(m.gradient_dtype) > size_of(m.dtype))
-    all.push_back({"gradients", name_of(m.dtype), "gradients added up and sent in two bytes, which rounds them"});
+    all.push_back({"gradients", name_of(m.dtype),
+                   [](const ModelShape&) -> std::string_view { return "gradients of two bytes, which rounds them"; }});
   return all;
 }
 
-bool computes_again(const Layout& l) { return l.recomputation != Recomputation::none; }
-
+/// What makes the winner faster by more than the answer resolves, of models that are described and of what a framework
+/// runs; fastest first.
 std::vector<ModelOption> faster_options(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
-                                        const LayoutSearchOptions& options, const LayoutPrediction& winner,
-                                        double resolution) {
-  constexpr double share = 0.1;
+                                        const LayoutSearchOptions& options, const TimeLeft& left,
+                                        const LayoutAdvice& advice) {
+  const LayoutPrediction& winner = advice.best.front();
   std::vector<ModelOption> found;
   if (!workload.shape || !workload.device || workload.shape->heads == 0) return found;
+  LayoutSpace runnable = space;
+  runnable.runnable = true;
   LayoutSearchOptions search = options;
   search.best = 1;
   search.frontier = search.explain = false;
   search.progress = nullptr;
-  search.objective = Objective::shortest_step;
-  search.target_step = winner.iteration * (1 - resolution);
-  search.time_budget = options.time_budget * share;
+  const bool again = winner.plan.layout.recomputation != Recomputation::none;
+  // A search with the option is held against the fastest without it, the winner with it against the winner.
+  const Seconds without = again && advice.fastest ? advice.fastest->iteration : winner.iteration;
+  search.target_step = without * (1 - advice.resolution);
   for (const Candidate& c : candidates_of(*workload.shape)) {
+    if (left.over()) break;
     const Workload other =
         workload_of(model_shape_of(with_word(workload.shape->name, c.key, c.value)), *workload.device);
     std::optional<LayoutPrediction> best;
-    if (computes_again(winner.plan.layout)) {
-      if (Answer<LayoutSearchResult> all = best_layouts(other, cluster, space, search); all && !all->best.empty())
+    if (again) {
+      search.time_budget = left.part(next_share);
+      if (Answer<LayoutSearchResult> all = best_layouts(other, cluster, runnable, search); all && !all->best.empty())
         best = all->best.front();
-    } else if (Answer<LayoutPrediction> same = predicted(other, cluster, winner.plan, options.layout)) {
-      if (same->iteration < search.target_step) best = *std::move(same);
+    } else if (why_not_launched(other, winner.plan, winner.micro_batches, space.framework).empty()) {
+      if (Answer<LayoutPrediction> same = predicted(other, cluster, winner.plan, options.layout);
+          same && same->iteration < search.target_step)
+        best = *std::move(same);
     }
-    if (best) found.push_back({std::string(c.key) + "=" + std::string(c.value), c.what, *std::move(best)});
+    if (best)
+      found.push_back({std::string(c.key) + "=" + std::string(c.value), c.what(*other.shape),
+                       1 - best->iteration / without, *std::move(best)});
   }
   std::ranges::stable_sort(found, {}, [](const ModelOption& o) { return o.best.iteration; });
   return found;
@@ -442,8 +456,7 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.limited())
     advice.other_batch = other_batch_of(workload, cluster, told, options, advice);
   if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.over())
-    advice.faster_options =
-        faster_options(workload, cluster, told, options.search, advice.best.front(), advice.resolution);
+    advice.faster_options = faster_options(workload, cluster, told, options.search, left, advice);
   if (options.sensitivity && by_time && cluster.workers() > 1)
     for (const double factor : {0.5, 2.0})
       advice.networks.push_back(check_of(workload, cluster, told, options, advice.best, factor));

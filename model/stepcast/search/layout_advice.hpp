@@ -42,6 +42,7 @@ struct BandwidthCheck {
 struct ModelOption {
   std::string option;     ///< "loss=compiled"
   std::string_view what;  ///< what frameworks call it
+  double shorter = 0;     ///< share of the step that it wins, of the winner's layout or of the fastest without it
   LayoutPrediction best;  ///< the winner's layout with it, or the best one
 };
 
@@ -93,6 +94,8 @@ template <>
 inline constexpr auto result_fields<ModelOption> =
     std::tuple{ResultField{"option", &ModelOption::option, "of the model's description, which says otherwise"},
                ResultField{"what", &ModelOption::what, "what frameworks call it"},
+               ResultField{"shorter", &ModelOption::shorter,
+                           "share of the step that it wins, of the winner's layout or of the fastest without it"},
                ResultField{"best", &ModelOption::best, "the winner's layout with it, or the best one"}};
 
 template <>

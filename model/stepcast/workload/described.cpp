@@ -37,9 +37,8 @@ class DividedUnit {
       c.backward_issue = times.input_gradient.host(device_) + times.weight_gradient.host(device_);
     }
     add_backward(times, c);
-    const Seconds backward = c.input_gradient + c.weight_gradient;
-    c.paced = (c.forward_issue >= c.forward ? c.forward : Seconds(0)) +
-              (c.backward_issue >= backward ? backward : Seconds(0));
+    c.paced = (times.forward.paced_by_host(device_) ? c.forward : Seconds(0)) +
+              (times.backward().paced_by_host(device_) ? c.input_gradient + c.weight_gradient : Seconds(0));
     // Megatron-LM and DeepSpeed checkpoint the blocks.
     c.checkpointed = shape_.units.size() < 3 || !is_end_;
     c.attention = std::min(times.attention.elapsed(device_), c.forward);
@@ -174,10 +173,7 @@ class DividedUnit {
 
   /// Host and device work on both gradients of a unit together, so that the larger of their sums counts.
   void add_backward(const UnitTimes& times, UnitCost& c) const {
-    PassTime both = times.input_gradient;
-    both.matrix += times.weight_gradient.matrix;
-    both.memory += times.weight_gradient.memory;
-    both.kernels += times.weight_gradient.kernels;
+    const PassTime both = times.backward();
     // What a module takes there more, of the larger sum.
     for (std::size_t m = 0; m < recomputed_module_count; ++m) {
       PassTime longer = both;
@@ -426,6 +422,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.name = shape.name;
   w.shape = shape;
   w.device = device;
+  w.device->launch_blocking = shape.launch_blocking;
   w.dtype = shape.dtype;
   w.sequence = double(shape.sequence);
   w.hidden = double(shape.hidden);
@@ -466,7 +463,12 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
                         (shape.kernels == KernelSet::compiled    ? "each block compiled"
                          : shape.kernels == KernelSet::deepspeed ? "eager, over DeepSpeed's two-byte weights"
                                                                  : "eager") +
+                        (is_eager(shape.kernels) && shape.loss == KernelSet::compiled ? ", the loss compiled" : "") +
                         " (kernels=... in the model says otherwise)");
+  if (shape.launch_blocking)
+    w.assumed.emplace_back(
+        "launch=blocking: the host waits for every kernel before it launches the next (CUDA_LAUNCH_BLOCKING=1 in the "
+        "environment, for debugging)");
   if (std::string line = assumed_attention(shape, device); !line.empty()) w.assumed.push_back(std::move(line));
   return w;
 }

@@ -10,10 +10,6 @@
 namespace stepcast {
 namespace {
 
-PassTime sum_of(const PassTime& a, const PassTime& b) {
-  return {a.matrix + b.matrix, a.memory + b.memory, a.kernels + b.kernels};
-}
-
 /// Gradients as the profile and its copies have them; products of tf32 have results in f32.
 DataType gradient_type(const ModelShape& model) {
   return model.gradient_dtype == DataType::tf32 ? DataType::f32 : model.gradient_dtype;
@@ -35,7 +31,7 @@ Layer layer_of(const UnitShape& unit, const ModelShape& model, const Device& dev
     times.add(device, model.dtype, o, work_of(o, samples).for_pairs(o, samples * double(model.heads)));
   Layer layer;
   layer.forward = cost_of(times.forward, device);
-  layer.backward = cost_of(sum_of(times.input_gradient, times.weight_gradient), device);
+  layer.backward = cost_of(times.backward(), device);
   const double parameters = unit.divided_parameters + unit.other_parameters + unit.expert_parameters;
   const WeightCopies copies =
       weight_copies(device, model.kernels, parameters, size_of(model.dtype), size_of(gradient_type(model)));
@@ -60,7 +56,9 @@ void add_tensors(const UnitShape& unit, DataType dtype, std::uint32_t layer, con
 
 }  // namespace
 
-Profile described_profile(const ModelShape& model, const Device& device, double samples) {
+Profile described_profile(const ModelShape& model, const Device& described, double samples) {
+  Device device = described;
+  device.launch_blocking = model.launch_blocking;
   if (!(samples > 0 && std::isfinite(samples)))
     throw InputError("--batch", "a number of samples above zero", fixed(samples, 0));
   Profile profile;

@@ -55,8 +55,11 @@ struct Device {
   /// Shares of the peak that fused attention reaches, in its forward and its backward kernel; 0: as other products.
   double attention_forward = 0, attention_backward = 0;
   std::array<AttentionRate, attention_kernel_count> attention_kernels{};  ///< the same of kernels by name
-  Seconds kernel_floor;       ///< the time of the shortest kernel, with the gap to the next one
-  Seconds issue;              ///< host time per kernel
+  Seconds kernel_floor;  ///< the time of the shortest kernel, with the gap to the next one
+  Seconds issue;         ///< host time per kernel
+  /// The host waits for every kernel before it launches the next one (CUDA_LAUNCH_BLOCKING=1). A property of a job
+  /// (launch=blocking of its model), not of a device in a file.
+  bool launch_blocking = false;
   bool on_host = false;       ///< the host's own processor: no stream runs beside the thread that computes
   double relative_error = 0;  ///< rms residual of measured steps, in every interval; 0: no step of it was measured
   /// How many measured steps of the job that is asked about corrected it (device_fit.hpp); of no device in a file.

@@ -152,6 +152,7 @@ struct ModelShape {
   KernelSet kernels = KernelSet::megatron;
   KernelSet loss = KernelSet::megatron;  ///< of the loss alone
   bool kernels_given = false;            ///< the description says kernels=, be it the default; loss= alone is not that
+  bool launch_blocking = false;          ///< it runs with CUDA_LAUNCH_BLOCKING=1 (Device::launch_blocking)
   bool tied = false;                     ///< the embedding is the weight of the logits, too
   std::vector<UnitShape> units;          ///< in forward order
 
@@ -172,11 +173,11 @@ struct ModelShape {
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2]
 /// [,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
-/// [,optimizer=muon][,tied=yes][,kernels=compiled|eager|deepspeed][,loss=compiled]", the usual CNNs
+/// [,optimizer=muon][,tied=yes][,kernels=compiled|eager|deepspeed][,loss=compiled][,launch=blocking]", the usual CNNs
 /// ("resnet50:image=224"), and public models by name
 /// ("llama3-8b", "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);
-/// The description with `key=value`, in the place of what it says of `key`.
+/// The normalised description (ModelShape::name) with `key=value`, in the place of what it says of `key`.
 [[nodiscard]] std::string with_word(std::string description, std::string_view key, std::string_view value);
 
 /// The profile that the roofline gives for `samples` a step on one device; `assumed` says that nothing was measured.

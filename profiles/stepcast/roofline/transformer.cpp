@@ -55,6 +55,7 @@ struct Transformer {
   double dropout = 0;
   std::optional<AttentionKernel> kernel{};  ///< of fused attention, where it is named
   KernelSet kernels = KernelSet::megatron, loss = KernelSet::megatron;
+  bool launch_blocking = false;
   bool flash = false, causal = false, tied = false;
 
   [[nodiscard]] bool biased() const { return family != Family::llama; }
@@ -296,7 +297,8 @@ void mark_unread(const Transformer& t, std::vector<OperatorShape>& operators) {
 /// Linear layers that multiply in a shorter type: before each its input is cast, and backward its results' gradient,
 /// as products read both along rows in two orders. Transformer Engine's kernel reads once and writes both. PyTorch's
 /// (torchao, float8_linear.py and float8_ops.py of 2024, one scale a tensor) reads a tensor for its largest number,
-/// reads it again and writes the cast one, and backward turns copies of input and gradient. Norms, attention, router
+/// reads it again and writes the cast one, and backward turns copies of input and gradient; eager, absolute values,
+/// the largest of them, four bytes, scaling, clamping and casting are kernels of their own. Norms, attention, router
 /// and logits stay as they are; of weights all is counted once a step (UpdateShape).
 std::vector<OperatorShape> with_short_products(const Transformer& t, const std::vector<OperatorShape>& operators) {
   if (!t.casts()) return operators;
@@ -309,10 +311,13 @@ std::vector<OperatorShape> with_short_products(const Transformer& t, const std::
                                 : o.division == Division::rows  ? Division::elements
                                                                 : o.division;
       const double wide = t.e(), narrow = t.kept_e();
-      const double input = t.is_pytorch() ? 2 * wide + narrow : wide + 2 * narrow;  // bytes an element
+      const double input = t.eager()        ? 4 * wide + 24 + narrow  // bytes an element
+                           : t.is_pytorch() ? 2 * wide + narrow
+                                            : wide + 2 * narrow;
       const double turned = t.is_pytorch() ? 2 * narrow : 0, gradient = input + turned;
       const Bytes cast(p.batch * p.m * p.k * input);
-      out.push_back(memory_bound("cast for " + o.name, division, cast, 1, (gradient * p.n / p.k + turned) / input));
+      out.push_back(memory_bound("cast for " + o.name, division, cast, t.eager() ? 6 : 1,
+                                 (gradient * p.n / p.k + turned) / input));
       out.back().expert = o.expert;
       out.back().module = o.module;
       o.operands = t.linear_dtype;
@@ -705,6 +710,7 @@ Transformer transformer_of(ModelDescriptionText& text) {
     if (kernels == name_of(set)) t.kernels = set;
     if (loss == name_of(set)) t.loss = set;
   }
+  t.launch_blocking = text.word("launch", "async", {"async", "blocking"}) == "blocking";
   text.require_all_known();
   check_heads(text, t);
   check_newer_keys(text, t);
@@ -729,7 +735,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.gradient_dtype = t.gradient_dtype;
   model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads, model.head_size = t.head_size;
   model.dropout = t.dropout, model.tied = t.tied, model.kernels = t.kernels, model.loss = t.loss;
-  model.kernels_given = text.gives("kernels");
+  model.kernels_given = text.gives("kernels"), model.launch_blocking = t.launch_blocking;
   model.optimizer = t.optimizer;
   model.sequence = t.sequence, model.layers = t.layers;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;

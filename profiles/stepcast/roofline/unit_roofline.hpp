@@ -3,7 +3,8 @@
 //
 // The caller says which part of every operator the device works on. The passes of a weighted product are three products
 // with the extents turned: C = A B, A' = C' B^T, B' = A^T C'. Elapsed time is the larger of the host's (kernels times
-// issue) and the device's. Not modelled: kernels beside one another; a host that runs ahead from unit to unit.
+// issue) and the device's, or their sum where the host waits for every kernel. Not modelled: kernels beside one
+// another; a host that runs ahead from unit to unit.
 #include <stepcast/roofline/device.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
@@ -19,16 +20,23 @@ struct PassTime {
   double kernels = 0;
 
   [[nodiscard]] Seconds device() const { return matrix + memory; }
+  [[nodiscard]] PassTime with(const PassTime& more) const {
+    return {matrix + more.matrix, memory + more.memory, kernels + more.kernels};
+  }
   [[nodiscard]] PassTime without(const PassTime& part) const {
     return {matrix - part.matrix, memory - part.memory, kernels - part.kernels};
   }
   [[nodiscard]] Seconds host(const Device& d) const { return d.issue * kernels + (d.on_host ? device() : Seconds()); }
-  [[nodiscard]] Seconds elapsed(const Device& d) const { return std::max(device(), host(d)); }
+  /// The host takes longer to launch the kernels than the device to run them.
+  [[nodiscard]] bool paced_by_host(const Device& d) const { return !d.on_host && host(d) >= device(); }
+  [[nodiscard]] Seconds elapsed(const Device& d) const {
+    return d.launch_blocking && !d.on_host ? device() + host(d) : std::max(device(), host(d));
+  }
 };
 
 /// As a profile has it: on the device's stream, or all of it on the thread that computes.
 [[nodiscard]] inline PassCost cost_of(const PassTime& time, const Device& device) {
-  PassCost cost{time.host(device), {}};
+  PassCost cost{device.launch_blocking ? time.elapsed(device) : time.host(device), {}};
   if (device.on_host) return cost;
   cost.device = time.device();
   cost.part[KernelClass::gemm] = time.matrix;
@@ -59,6 +67,7 @@ struct UnitTimes {
   std::array<PassTime, recomputed_module_count> modules;  ///< parts of `forward` that these modules take
 
   void add(const Device&, DataType, const OperatorShape&, const LocalWork&);
+  [[nodiscard]] PassTime backward() const { return input_gradient.with(weight_gradient); }
 };
 
 /// What the model's optimizer does with all of its parameters.
@@ -91,7 +100,8 @@ struct WeightCopies {
 /// Of so many parameters, `weight` and `gradient` bytes each. Weights of four bytes are cast in every pass, their
 /// gradients back (autocast). DeepSpeed adds gradients up behind each micro-batch: in their own type, two reads and a
 /// write; in four bytes (BF16_Optimizer.update_hp_grads) into a copy first. Source: DeepSpeed 0.8 to 0.14,
-/// runtime/bf16_optimizer.py. Megatron-LM's weights and gradients stay where they are.
+/// runtime/bf16_optimizer.py. Not modelled: that the first two-byte gradient of a step is handed over, not added.
+/// Megatron-LM's weights and gradients stay where they are.
 [[nodiscard]] WeightCopies weight_copies(const Device&, KernelSet, double parameters, double weight, double gradient);
 
 /// The operator for so many samples, undivided.

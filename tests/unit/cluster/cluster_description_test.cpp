@@ -117,6 +117,8 @@ TEST_CASE("compute times are not carried to another device in silence") {
   CHECK_FALSE(same_device("A100", "NVIDIA H100"));
   CHECK_FALSE(same_device("", "A100"));
   CHECK(device_named("nvidia-a100-sxm4-80gb").name == "NVIDIA A100-SXM4-80GB");
+  CHECK(device_named("h100-sxm").name == device_named("h100-sxm5-80gb").name);
+  CHECK_THROWS_AS((void)device_named("h100-sxm4-80gb"), InputError);
   CHECK_THROWS_AS((void)device_named("b999"), InputError);
   Cluster cluster = cluster_of({.workers = "2", .network = "10GbE"});
   cluster.device = "H100";

@@ -33,7 +33,8 @@ LayoutPrediction prediction(Layout layout, std::int64_t micro_batches) {
 
 LaunchSettings settings(const std::string& framework, const LayoutPrediction& p,
                         const std::string& model = "gpt:hidden=1024,layers=24,heads=16,seq=1024") {
-  for (const LaunchSettings& s : launch_settings(workload(model), p))
+  // Horovod's are for who asks.
+  for (const LaunchSettings& s : launch_settings(workload(model), p, framework == "Horovod" ? "horovod" : ""))
     if (s.framework == framework) return s;
   FAIL("no settings for " << framework);
   return {};
@@ -92,7 +93,7 @@ TEST_CASE("launch settings: each framework either has a text or a reason") {
           l.zero = zero;
           l.context = context;
           const auto all = launch_settings(workload("gpt:hidden=1024,layers=24,heads=16,seq=1024"), prediction(l, 8));
-          CHECK(all.size() == 7);
+          CHECK(all.size() == 6);
           for (const LaunchSettings& s : all) {
             CAPTURE(s.framework);
             CHECK(s.text.empty() != s.cannot.empty());
@@ -535,4 +536,29 @@ TEST_CASE("ZeRO within groups is what frameworks call hybrid sharding, and refus
   CHECK(contains(settings("PyTorch DDP", prediction(l, 4), llama).cannot, "sums whole"));
   l.shard = 0;
   CHECK_FALSE(contains(settings("Megatron-LM", prediction(l, 4), llama).text, "num-distributed-optimizer-instances"));
+}
+
+TEST_CASE("launch settings: what is compiled follows the model") {
+  Layout l;
+  l.data = 8, l.zero = 2, l.micro_batch = 1;
+  const auto titan = [&](const std::string& words) {
+    return settings("torchtitan", prediction(l, 4), "llama3-8b:" + words).text;
+  };
+  CHECK(contains(titan("seq=4096"), "--compile.enable"));
+  CHECK_FALSE(contains(titan("seq=4096"), "components"));
+  CHECK(contains(titan("kernels=compiled,loss=eager"), "--compile.enable \\\n--compile.components model"));
+  CHECK(contains(titan("kernels=eager,loss=compiled"), "--compile.enable \\\n--compile.components loss"));
+  CHECK_FALSE(contains(titan("kernels=eager"), "compile"));
+  CHECK(contains(titan("seq=4096"), "# it gathers weights in every micro-batch"));
+  const std::string fsdp = settings("PyTorch FSDP", prediction(l, 4), "llama3-8b:kernels=compiled").text;
+  CHECK(contains(fsdp, "block.compile()"));
+  CHECK(contains(fsdp, "model.set_reshard_after_backward(i == 3)"));
+  CHECK(contains(settings("Megatron-LM", prediction(layout(1, 8, 1), 4), "llama3-8b:loss=compiled").cannot, "a logit"));
+  l.zero = 0, l.pipeline = 2, l.data = 4;
+  const auto stages = [&](const char* words) { return settings("PyTorch pipelining", prediction(l, 4), words); };
+  CHECK(contains(stages("llama3-8b:kernels=compiled").text, "for block in part.blocks:\n    block.compile()"));
+  CHECK(contains(stages("llama3-8b:kernels=compiled,gradients=bf16").cannot, "float32"));
+  l.pipeline = 1, l.data = 8;
+  CHECK(contains(settings("Horovod", prediction(l, 4), "llama3-8b:kernels=compiled").text, "block.compile()"));
+  CHECK(contains(settings("Horovod", prediction(l, 4), "llama3-8b:kernels=eager,gradients=bf16").cannot, "float32"));
 }

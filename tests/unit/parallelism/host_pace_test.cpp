@@ -5,10 +5,13 @@
 #include <stepcast/parallelism/layout_prediction.hpp>
 #include <stepcast/parallelism/layout_step.hpp>
 #include <stepcast/prediction/prediction.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <string>
 
 using namespace stepcast;
@@ -48,7 +51,7 @@ TEST_CASE("a host that sets the pace hides what the device sends while it waits"
   const LayoutPrediction hidden = predict(traced(milliseconds(10), milliseconds(1)), "layout()/ddp");
   CHECK(milliseconds_of(hidden.iteration) == doctest::Approx(84));
   CHECK(hidden.breakdown.gradients == Seconds(0));
-  CHECK(hidden.bound.find("host issue of kernels") == 0);
+  CHECK(hidden.bound.find("compute at the pace of the host") == 0);
   // It waits 8 x 1 ms, and 3 ms in the update: of 24 ms behind the backward pass the other 13 are left. One bucket.
   const LayoutPrediction left = predict(traced(milliseconds(10), milliseconds(9)), "layout()/ddp(bucket=1GiB)");
   CHECK(milliseconds_of(left.iteration) == doctest::Approx(84 + 24 - 11));
@@ -102,4 +105,72 @@ TEST_CASE("a written step of a job that the host paces ends with its prediction"
     REQUIRE_MESSAGE(step, step.reason());
     CHECK(step->end.value() == doctest::Approx(predict(p, plan).iteration.value()).epsilon(1e-6));
   }
+}
+
+namespace {
+
+LayoutPrediction described(const std::string& words, const std::string& plan, Seconds issue) {
+  Device device = *shipped_device("h100-sxm5-80gb");
+  device.issue = issue;
+  LayoutOptions options;
+  options.global_batch = 4;
+  const Workload w = workload_of(model_shape_of("llama:hidden=1024,layers=12,heads=16,seq=512" + words), device);
+  Cluster one;
+  one.name = "one";
+  const Answer<LayoutPrediction> out = predicted(w, one, layout_plan_of(plan), options);
+  REQUIRE_MESSAGE(out, plan << ": " << out.reason());
+  return *out;
+}
+
+}  // namespace
+
+TEST_CASE("a described model is at the pace of the host from some time a kernel on") {
+  for (const char* kernels : {"megatron", "compiled", "eager"}) {
+    CAPTURE(kernels);
+    int changes = 0;
+    bool before = false;
+    for (int i = 0; i <= 400; ++i) {
+      const LayoutPrediction p =
+          described(std::string(",kernels=") + kernels, "layout(mb=4)/ddp", Seconds(1e-6 * std::pow(1e3, i / 400.0)));
+      const bool now = p.bound.find("compute at the pace of the host") != std::string::npos;
+      changes += now != before;
+      before = now;
+    }
+    CHECK(before);
+    CHECK(changes == 1);
+  }
+}
+
+TEST_CASE("a host that waits for every kernel adds the time that it takes for each") {
+  const auto step = [](const char* words, double issue) {
+    return described(words, "layout(mb=2)/ddp", Seconds(issue)).iteration.value();
+  };
+  const double device = step("", 0), once = step(",launch=blocking", 20e-6), twice = step(",launch=blocking", 40e-6);
+  CHECK(step(",launch=blocking", 0) == doctest::Approx(device));
+  CHECK(once > device * 1.01);
+  CHECK(twice - once == doctest::Approx(once - device).epsilon(1e-6));
+  CHECK(step("", 20e-6) < once);
+  // Of the host alone, what is launched: the same as where the device takes no time at all.
+  CHECK(once - device == doctest::Approx(step("", 20e-3) / 1e3).epsilon(0.02));
+}
+
+TEST_CASE("layouts of one device whose copies differ by ZeRO stage are told apart by one evaluator") {
+  const Workload w =
+      workload_of(model_shape_of("gpt:hidden=1024,layers=12,heads=16,seq=512,dtype=bf16,kernels=deepspeed"),
+                  *shipped_device("h100-sxm5-80gb"));
+  Cluster one;
+  one.name = "one";
+  LayoutOptions options;
+  options.global_batch = 4;
+  const LayoutPlan plain = layout_plan_of("layout()/ddp"), sharded = layout_plan_of("layout(zero=3)/ddp");
+  for (const bool plain_first : {true, false}) {
+    LayoutEvaluator evaluator(w, one, options);
+    for (const LayoutPlan& plan : plain_first ? std::array{plain, sharded} : std::array{sharded, plain}) {
+      const Answer<LayoutPrediction> alone = predicted(w, one, plan, options), again = evaluator.predicted(plan);
+      REQUIRE(alone);
+      REQUIRE(again);
+      CHECK(again->iteration == alone->iteration);
+    }
+  }
+  CHECK(predicted(w, one, plain, options)->iteration > predicted(w, one, sharded, options)->iteration);
 }

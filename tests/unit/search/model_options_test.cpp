@@ -1,8 +1,8 @@
 // Options of a model beside its best layout, against asking for the model that has them.
 #include "helpers/layout_machines.hpp"
 
-#include <stepcast/search/layout_advice.hpp>
 #include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/search/layout_advice.hpp>
 
 #include <doctest/doctest.h>
 
@@ -45,27 +45,48 @@ TEST_CASE("options that make a model's best layout faster are those whose model 
         const auto found = std::ranges::find(advice->faster_options, option, &ModelOption::option);
         const bool listed = found != advice->faster_options.end();
         const bool has_it = std::string(kernels) == "compiled" && std::string(key) != "gradients";
-        const bool not_its = std::string(kernels) == "megatron" && std::string(key) == "kernels";
+        const bool not_its = std::string(kernels) == "megatron" && std::string(key) != "gradients";
         if (has_it || not_its) {
           CHECK_FALSE(listed);
           continue;
         }
+        LayoutSpace runnable;
+        runnable.runnable = true;
+        const Seconds without = again && advice->fastest ? advice->fastest->iteration : winner.iteration;
         const Workload other = workload_of(model_shape_of(with_word(w.shape->name, key, value)), device);
         Seconds step(1e300);
         if (again) {
-          const Answer<LayoutSearchResult> all = best_layouts(other, cluster, {}, options.search);
+          const Answer<LayoutSearchResult> all = best_layouts(other, cluster, runnable, options.search);
           if (all && !all->best.empty()) step = all->best.front().iteration;
           ++searched;
         } else if (const auto p = predicted(other, cluster, winner.plan, options.search.layout)) {
           step = p->iteration;
         }
-        const bool faster = step < winner.iteration * (1 - advice->resolution);
+        const bool faster = step < without * (1 - advice->resolution);
         CHECK(listed == faster);
         if (listed) CHECK(found->best.iteration.value() == doctest::Approx(step.value()).epsilon(1e-9));
+        if (listed) CHECK(found->shorter == doctest::Approx(1 - step / without));
         listed ? ++told : ++held_back;
       }
     }
   CHECK(told > 0);
   CHECK(held_back > 0);
   CHECK(searched > 0);
+}
+
+TEST_CASE("no option is told that the framework refuses which was asked for") {
+  // torchtitan sums gradients in float32, and its own kernels are compiled ones already.
+  const Workload w =
+      workload_of(model_shape_of("llama3-8b:layers=4,kernels=compiled"), *shipped_device("h100-sxm5-80gb"));
+  for (const char* framework : {"", "torchtitan"}) {
+    LayoutSpace space;
+    space.framework = framework;
+    space.tensor = space.pipeline = space.context = {1};
+    LayoutAdviceOptions options;
+    options.search.layout.global_batch = 64;
+    options.search.layout.memory_cap = Bytes(80e9);
+    const Answer<LayoutAdvice> advice = layout_advice(w, cluster_of_flags(16, 8, "10GbE"), space, options);
+    REQUIRE(advice);
+    CHECK(advice->faster_options.empty() == (std::string(framework) == "torchtitan"));
+  }
 }

@@ -268,6 +268,12 @@ void write_launch_settings(std::ostream& out, const std::vector<LaunchSettings>&
 void write_by_pytorch(std::ostream& out, const std::optional<OwnKernels>& by, const LayoutSubject& subject) {
   if (!by) return;
   const Bytes left = subject.planned_memory;
+  if (subject.memory_cap > Bytes(0) && by->memory > subject.memory_cap) {
+    write_labelled(out, "by PyTorch",
+                   "does not fit: its own kernels and optimizer hold " + memory_text(by->memory, subject.memory_cap) +
+                       " a device (--framework pytorch searches by them)");
+    return;
+  }
   const bool above = left > Bytes(0) && by->memory > left;
   write_labelled(out, "by PyTorch",
                  text_of(by->iteration) + " and " + memory_text(by->memory, subject.memory_cap) + " a device" +

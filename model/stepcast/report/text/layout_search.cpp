@@ -92,7 +92,12 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                    text_of(advice.fastest->plan) + ", " + text_of(advice.fastest->iteration) + " and " +
                        text_of(advice.fastest->memory.total()) + ": " +
                        percent(best.iteration / advice.fastest->iteration - 1) +
-                       " shorter, which this answer does not resolve (" + percent(advice.resolution) + ")");
+                       " shorter, which this answer does not resolve (" + percent(advice.resolution) + ")" +
+                       (why_not_launched(report.subject.workload, advice.fastest->plan, advice.fastest->micro_batches,
+                                         report.framework)
+                                .empty()
+                            ? ""
+                            : ", and no framework runs it as it is"));
   if (advice.unrunnable)
     write_labelled(out, "faster",
                    text_of(advice.unrunnable->plan) + ", " + text_of(advice.unrunnable->iteration) + ": " +
@@ -120,8 +125,8 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
     const bool same = faster.best.plan.layout == best.plan.layout;
     write_labelled(out, "also try",
                    faster.option + " in the model, " + std::string(faster.what) + ": " +
-                       (same ? "" : text_of(faster.best.plan) + " takes ") + text_of(faster.best.iteration) + ", " +
-                       percent(1 - faster.best.iteration / best.iteration) + " less");
+                       (same ? "this layout" : text_of(faster.best.plan)) + " takes " + text_of(faster.best.iteration) +
+                       ", " + percent(faster.shorter) + " less");
   }
   if (advice.untuned)
     write_labelled(out, "gradients",
