@@ -71,6 +71,12 @@ struct SearchFlag {
 constexpr SearchFlag search_flags[] = {{"--objective", &LayoutFlags::objective},
                                        {"--target-step", &LayoutFlags::target_step},
                                        {"--price", &LayoutFlags::price},
+                                       {"--tokens", &LayoutFlags::tokens},
+                                       {"--within", &LayoutFlags::within},
+                                       {"--mtbf", &LayoutFlags::mtbf},
+                                       {"--checkpoint", &LayoutFlags::checkpoint},
+                                       {"--restart", &LayoutFlags::restart},
+                                       {"--power", &LayoutFlags::power},
                                        {"--time-budget", &LayoutFlags::time_budget},
                                        {"--framework", &LayoutFlags::framework},
                                        {"--tensor", &LayoutFlags::tensor},
@@ -140,7 +146,17 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
       ->group(group);
   add("--objective", flags.objective, "What the best layout has least of (default step)");
   add("--target-step", flags.target_step, "Longest step that will do: \"20 s\"");
-  add("--price", flags.price, "Price of a device-hour, for --objective cost: 2.5");
+  add("--price", flags.price, "Price of a device-hour, for --objective cost and --tokens: 2.5");
+  const auto add_of_run = [&](const char* name, std::string& value, const char* help) {
+    app.add_option(name, value, help)->group("A whole run");
+  };
+  add_of_run("--tokens", flags.tokens, "What a run of so many tokens takes: days, device-hours, money: 1.5T");
+  add_of_run("--within", flags.within, "The fewest devices with which it takes no longer: \"30 days\"");
+  add_of_run("--mtbf", flags.mtbf,
+             "How long one device runs until it fails: \"50000 h\" (default: as H100 did in Llama 3's training)");
+  add_of_run("--checkpoint", flags.checkpoint, "For how long writing a checkpoint holds up the steps (default 60 s)");
+  add_of_run("--restart", flags.restart, "How long it takes after a failure until steps go on (default 10 min)");
+  add_of_run("--power", flags.power, "Watts that a device and its share of the machine draw: 1200");
   add("--memory", flags.memory,
       "Memory of a device that may be used: \"70 GB\", 95% (default: 90 % of it; plans by name: all)");
   add("--framework", flags.framework,
@@ -195,6 +211,34 @@ void refuse_search_flags(const LayoutFlags& flags, const char* flag, std::initia
   if (flags.unit_frontier && std::string_view(flag) != "--unit-frontier") refuse("--unit-frontier");
   for (const SearchFlag& f : search_flags)
     if (!(flags.*f.value).empty() && std::find(but.begin(), but.end(), f.name) == but.end()) refuse(f.name);
+}
+
+std::optional<RunRequest> run_request_of(const LayoutFlags& flags) {
+  if (flags.tokens.empty()) {
+    for (const auto& [name, value] : {std::pair{"--within", &flags.within}, std::pair{"--mtbf", &flags.mtbf},
+                                      std::pair{"--checkpoint", &flags.checkpoint},
+                                      std::pair{"--restart", &flags.restart}, std::pair{"--power", &flags.power}})
+      if (!value->empty()) throw InputError(name, "a whole run, which --tokens asks about", "none", "--tokens 1.5T");
+    return std::nullopt;
+  }
+  RunRequest run;
+  run.tokens = large_number_of(flags.tokens, "--tokens");
+  if (!(run.tokens >= 1 && run.tokens <= 1e18)) throw InputError("--tokens", "from 1 to 1e18 of them", flags.tokens);
+  const auto read = [](const std::string& text, const char* name, Seconds& into) {
+    if (!text.empty()) into = seconds_of(text, name);
+  };
+  read(flags.within, "--within", run.within);
+  if (!flags.within.empty() && run.within <= Seconds(0))
+    throw InputError("--within", "a time above zero", in_quotes(flags.within));
+  read(flags.mtbf, "--mtbf", run.between_failures);
+  read(flags.checkpoint, "--checkpoint", run.checkpoint);
+  read(flags.restart, "--restart", run.restart);
+  if (!flags.mtbf.empty() && run.between_failures <= Seconds(0))
+    throw InputError("--mtbf", "a time above zero", in_quotes(flags.mtbf));
+  if (!flags.price.empty()) run.price_per_device_hour = number_of(flags.price, "--price");
+  if (!flags.power.empty()) run.watts = number_of(flags.power, "--power");
+  if (!flags.power.empty() && !(run.watts > 0)) throw InputError("--power", "watts above zero", in_quotes(flags.power));
+  return run;
 }
 
 LayoutSpace space_of(const LayoutFlags& flags) {
@@ -283,7 +327,12 @@ LayoutSearchOptions search_options_of(const LayoutFlags& flags) {
   }
   if (options.objective == Objective::cheapest && flags.price.empty())
     throw InputError("--price", "the price of a device-hour, which --objective cost is about", "nothing");
-  if (options.objective == Objective::fewest_devices && flags.target_step.empty())
+  if (!flags.within.empty()) {
+    if (!flags.target_step.empty())
+      throw InputError("--target-step", "either a longest step, or --within of a run", "both");
+    if (flags.objective.empty()) options.objective = Objective::fewest_devices;
+  }
+  if (options.objective == Objective::fewest_devices && flags.target_step.empty() && flags.within.empty())
     throw InputError("--target-step", "the step that the fewest devices have to reach", "nothing");
   return options;
 }

@@ -1,5 +1,6 @@
 #pragma once
 // Layout options: the flags that say which layouts are asked about, in which space they are searched, and for what.
+#include <stepcast/run/whole_run.hpp>
 #include <stepcast/search/batches.hpp>
 #include <stepcast/search/layout_search.hpp>
 
@@ -18,6 +19,7 @@ struct LayoutFlags {
   std::string global_batch;
   bool layouts = false, frontier = false, unit_frontier = false;
   std::string objective, target_step, price, memory, time_budget, framework;
+  std::string tokens, within, mtbf, checkpoint, restart, power;  ///< of a whole run
   std::string tensor, pipeline, context, cp_comm, ep_comm, expert, expert_tensor, micro_batch, chunks, schedule, scheme,
       recompute, zero, sequence_parallel;
   std::vector<std::string> measured;  ///< steps of a described model: "layout(tp=8)/ddp=12.3 s", or a table's file
@@ -46,6 +48,8 @@ void add_placement_flags(CLI::App&, LayoutFlags&);
 [[nodiscard]] bool asks_for_layouts(const LayoutFlags&);
 /// Flags of the search that mean nothing beside `flag` are refused, not ignored; `but`: those that do.
 void refuse_search_flags(const LayoutFlags&, const char* flag, std::initializer_list<std::string_view> but = {});
+/// The whole run that --tokens asks about; nothing without it. Throws InputError.
+[[nodiscard]] std::optional<RunRequest> run_request_of(const LayoutFlags&);
 /// The space that the flags leave. Throws InputError.
 [[nodiscard]] LayoutSpace space_of(const LayoutFlags&);
 /// Of --over, by rising number; empty without it. Throws InputError.

@@ -77,6 +77,11 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
   LayoutAdviceOptions options;
   options.search = search_options_of(flags);
   options.search.layout = question.search_options();
+  const std::optional<RunRequest> run = run_request_of(flags);
+  const double tokens = workload->sequence * options.search.layout.global_batch;
+  if (run && !(tokens > 0))
+    throw InputError("--tokens", "a model that is trained on tokens", in_quotes(workload->name));
+  if (run && run->within > Seconds(0)) options.search.target_step = longest_step(*run, tokens);
   options.search.best = 20;  // half of them often differ in switches only
   options.tuning = tuning;
   Answer<LayoutAdvice> advice = Inapplicable{};
@@ -90,6 +95,7 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
   }
   if (!advice) return refuse_layout("layout/ddp", advice.reason(), output);
   LayoutSearchReport report = layout_search_report_of(question, check, *advice, options.search, flags.framework);
+  report.subject.run = run;
   report.reason = reason, report.frontier = flags.frontier, report.batch_choice = batch_choice;
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout_search(out, report); });
   return advice->best.empty() ? answer_is_no : answered;
@@ -103,8 +109,8 @@ ExitCode recommend_batch(Asked& asked, const LayoutFlags& flags, BatchRange rang
   const LayoutSpace space = space_of(flags);
   LayoutSearchOptions options = search_options_of(flags);
   if (options.objective != Objective::shortest_step || options.target_step > Seconds(0))
-    throw InputError("--global-batch", "one batch beside --objective or --target-step", in_quotes(flags.global_batch),
-                     "a range is searched for the most samples a second");
+    throw InputError("--global-batch", "one batch beside --objective, --target-step or --within",
+                     in_quotes(flags.global_batch), "a range is searched for the most samples a second");
   options.layout = first.search_options();
   const std::vector<std::int64_t> batches =
       promising_batches(data_degrees(*first.workload(), first.cluster(), space), range, tried);

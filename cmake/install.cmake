@@ -110,6 +110,7 @@ set(stepcast_public_headers
   model/stepcast/schedule/step_blocks.hpp
   model/stepcast/schedule/task_graph.hpp
   model/stepcast/schedule/task_name.hpp
+  model/stepcast/run/whole_run.hpp
   model/stepcast/search/batches.hpp
   model/stepcast/search/frontier.hpp
   model/stepcast/search/layout_advice.hpp

@@ -42,6 +42,12 @@ LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfChec
           doubt_of_layouts(question, check)};
 }
 
+std::optional<WholeRun> run_by(const LayoutSubject& subject, const LayoutPrediction& p) {
+  const double tokens = subject.global_batch * subject.workload.sequence;
+  if (!subject.run || !(tokens > 0) || !(p.iteration > Seconds(0))) return std::nullopt;
+  return whole_run(*subject.run, p.iteration, tokens, p.devices);
+}
+
 LayoutReport layout_report_of(const PreparedQuestion& question, const SelfCheck& check,
                               const LayoutPrediction& prediction, std::string_view framework) {
   const std::vector<OwnKernels> own = by_own_kernels(question, prediction, framework);

@@ -8,6 +8,7 @@
 // what a search found, text/unit_frontier.cpp what a device can trade; json/layout.cpp writes all of them as JSON.
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/question/question.hpp>
+#include <stepcast/run/whole_run.hpp>
 #include <stepcast/search/layout_advice.hpp>
 #include <stepcast/search/unit_frontier.hpp>
 
@@ -32,7 +33,11 @@ struct LayoutSubject {
   Bytes planned_memory{};  ///< up to which a search goes where nobody said how much; 0: `memory_cap`
   const DeviceCorrection* correction = nullptr;  ///< by measured steps; null: none were told
   std::string doubt{};                           ///< what layouts leave out of a traced job, in words; empty: little
+  std::optional<RunRequest> run{};               ///< a whole run that was asked about
 };
+
+/// The run that was asked about under a layout, of a model that takes tokens; else nothing.
+[[nodiscard]] std::optional<WholeRun> run_by(const LayoutSubject&, const LayoutPrediction&);
 
 struct LayoutReport {
   LayoutSubject subject;

@@ -3,7 +3,7 @@
 //
 //   Prediction -> PredictionReport -> text for people | JSON for programs | a timeline
 //
-// It may include base, documents, question, cluster, launch, whatif, prediction, workload, placement, calibration,
+// It may include base, documents, question, cluster, launch, run, whatif, prediction, workload, placement, calibration,
 // search, sweep, replay, baseline, replay/edits, replay/pipelined and validation.
 //
 // Reports: the open family of ways to show a result: text for people, JSON for programs, timelines for trace viewers.

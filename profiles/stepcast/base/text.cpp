@@ -22,15 +22,17 @@ struct Unit {
   double si;
 };
 
-constexpr std::array<Unit, 9> time_units{{{"ps", 1e-12},
-                                          {"ns", 1e-9},
-                                          {"us", 1e-6},
-                                          {"\xc2\xb5s", 1e-6},  // micro sign
-                                          {"\xce\xbcs", 1e-6},  // Greek mu
-                                          {"ms", 1e-3},
-                                          {"s", 1},
-                                          {"min", 60},
-                                          {"h", 3600}}};
+constexpr std::array<Unit, 11> time_units{{{"ps", 1e-12},
+                                           {"ns", 1e-9},
+                                           {"us", 1e-6},
+                                           {"\xc2\xb5s", 1e-6},  // micro sign
+                                           {"\xce\xbcs", 1e-6},  // Greek mu
+                                           {"ms", 1e-3},
+                                           {"s", 1},
+                                           {"min", 60},
+                                           {"h", 3600},
+                                           {"day", 86400},
+                                           {"days", 86400}}};
 
 constexpr std::array<Unit, 12> prefixes{{{"", 1},
                                          {"k", 1e3},

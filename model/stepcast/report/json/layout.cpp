@@ -151,6 +151,10 @@ void write_layout_search_json(std::ostream& out, const LayoutSearchReport& repor
   for (std::size_t i = 0; i < advice.best.size(); ++i)
     json["best"][i]["cost_per_step"] = price > 0 ? Json(cost_of(advice.best[i], price)) : Json(nullptr);
   json["settings"] = json_value(report.settings);
+  json["whole_run"] = Json(nullptr);
+  if (!advice.best.empty())
+    if (const std::optional<WholeRun> run = run_by(report.subject, advice.best.front()))
+      json["whole_run"] = json_value(*run);
   json["runnable"] = Json(nullptr);
   if (report.runnable)
     json["runnable"] = {{"layout", text_of(report.runnable->layout.plan)},

@@ -8,6 +8,7 @@
 #include <stepcast/report/text/table.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 #include <tuple>
 #include <utility>
@@ -198,6 +199,28 @@ void write_layout_grounds(std::ostream& out, const LayoutSubject& subject, const
   write_assumed(out, assumed, "--json says all");
 }
 
+namespace {
+
+void write_whole_run(std::ostream& out, const RunRequest& asked, const WholeRun& run, const LayoutPrediction& p) {
+  const auto at = [&](Seconds step) { return duration_text(run.expected * (step / p.iteration)); };
+  std::string text = count_text(run.tokens) + " tokens in " + grouped_digits(static_cast<std::uint64_t>(run.steps)) +
+                     " steps: " + at(p.iteration) + " (" + at(p.interval_low) + " to " + at(p.interval_high) + "), " +
+                     grouped_digits(static_cast<std::uint64_t>(std::llround(run.device_hours))) + " device-hours";
+  if (run.cost > 0) text += ", " + grouped_digits(static_cast<std::uint64_t>(std::llround(run.cost))) + " at the price";
+  if (run.kilowatt_hours > 0) text += ", " + fixed(run.kilowatt_hours / 1000, 1) + " MWh";
+  write_labelled(out, "run", text);
+  if (run.checkpoint_every <= Seconds(0)) return;
+  write_labelled(out, "interrupted",
+                 fixed(run.interruptions, 1) + " times, if a device fails once in " +
+                     grouped_digits(static_cast<std::uint64_t>(std::llround(asked.between_failures.value() / 3600))) +
+                     " h and steps go on after " + duration_text(asked.restart) + ": " +
+                     percent(run.expected / run.duration - 1) + " longer than the steps alone, with a checkpoint of " +
+                     duration_text(asked.checkpoint) + " every " + duration_text(run.checkpoint_every) +
+                     " (--mtbf, --restart, --checkpoint)");
+}
+
+}  // namespace
+
 void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const LayoutPrediction& p,
                         std::string_view label) {
   write_labelled(out, label, text_of(p.plan));
@@ -215,6 +238,7 @@ void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const L
     write_labelled(out, "MFU",
                    percent(p.model_flops_utilization) + ": operations of the model over the peak of all devices");
   if (p.run) write_run(out, *p.run);
+  if (const std::optional<WholeRun> run = run_by(subject, p)) write_whole_run(out, *subject.run, *run, p);
   write_labelled(out, "bound", p.bound);
   if (p.input) write_input(out, *p.input);
   const Bytes card = subject.planned_memory > Bytes(0) ? subject.cluster.device_memory : subject.memory_cap;
