@@ -15,7 +15,11 @@
 namespace stepcast {
 namespace {
 
-std::string name_of_row(const WhatIfRow& row) { return row.scenario.empty() ? "as traced" : text_of(row.scenario); }
+/// A description was not traced, and a model of a traced job that is doubted is not the job.
+std::string name_of_row(const WhatIfReport& report, const WhatIfRow& row) {
+  if (!row.scenario.empty()) return text_of(row.scenario);
+  return report.profile.described || !report.check.caution().empty() ? "unchanged" : "as traced";
+}
 
 void write_opening(std::ostream& out, const WhatIfReport& report) {
   if (report.cluster != nullptr) {
@@ -36,7 +40,7 @@ void write_end(std::ostream& out, const WhatIfReport& report) {
 
 std::vector<std::string> cells_of(const WhatIfReport& report, const WhatIfRow& row) {
   const bool traced = row.scenario.empty();
-  std::vector<std::string> cells{name_of_row(row)};
+  std::vector<std::string> cells{name_of_row(report, row)};
   const auto add = [&](bool known, Seconds step, double gained) {
     cells.push_back(known ? text_of(step) : "not here");
     cells.push_back(known && !traced ? fixed(gained, 2) + "x" : "");
@@ -68,7 +72,7 @@ void write_whatif_text(std::ostream& out, const WhatIfReport& report) {
   for (const WhatIfRow& row : report.rows) {
     if (row.scenario.empty() && row.inapplicable.empty()) continue;
     out << '\n';
-    if (several) out << name_of_row(row) << '\n';
+    if (several) out << name_of_row(report, row) << '\n';
     for (const std::string& change : row.changes) write_labelled(out, "assumed", change);
     if (!row.inapplicable.empty()) write_labelled(out, "not here", row.inapplicable);
     for (const std::string& caution : row.cautions) write_labelled(out, "CAUTION", caution);
