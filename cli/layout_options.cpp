@@ -233,11 +233,17 @@ std::optional<RunRequest> run_request_of(const LayoutFlags& flags) {
   read(flags.mtbf, "--mtbf", run.between_failures);
   read(flags.checkpoint, "--checkpoint", run.checkpoint);
   read(flags.restart, "--restart", run.restart);
-  if (!flags.mtbf.empty() && run.between_failures <= Seconds(0))
-    throw InputError("--mtbf", "a time above zero", in_quotes(flags.mtbf));
+  constexpr Seconds century(100 * 365.25 * 86400), longest_failing = century * 1000, month(30 * 86400);
+  if (run.between_failures <= Seconds(0) || run.between_failures > longest_failing)
+    throw InputError("--mtbf", "a time above zero, up to 876600000 h", in_quotes(flags.mtbf));
+  for (const auto& [name, time] : {std::pair{"--checkpoint", run.checkpoint}, std::pair{"--restart", run.restart}})
+    if (time > month) throw InputError(name, "at most 30 days", text_of(time));
+  constexpr double most = 1e6;
   if (!flags.price.empty()) run.price_per_device_hour = number_of(flags.price, "--price");
+  if (run.price_per_device_hour > most) throw InputError("--price", "at most a million", in_quotes(flags.price));
   if (!flags.power.empty()) run.watts = number_of(flags.power, "--power");
-  if (!flags.power.empty() && !(run.watts > 0)) throw InputError("--power", "watts above zero", in_quotes(flags.power));
+  if (!flags.power.empty() && !(run.watts > 0 && run.watts <= most))
+    throw InputError("--power", "watts above zero, up to a million", in_quotes(flags.power));
   return run;
 }
 
@@ -333,7 +339,8 @@ LayoutSearchOptions search_options_of(const LayoutFlags& flags) {
     if (flags.objective.empty()) options.objective = Objective::fewest_devices;
   }
   if (options.objective == Objective::fewest_devices && flags.target_step.empty() && flags.within.empty())
-    throw InputError("--target-step", "the step that the fewest devices have to reach", "nothing");
+    throw InputError("--target-step", "the step that the fewest devices have to reach, or --within of a run",
+                     "nothing");
   return options;
 }
 

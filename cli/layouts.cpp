@@ -69,6 +69,34 @@ ExitCode compare_layouts(const PreparedQuestion& question, const SelfCheck& chec
   return any ? answered : answer_is_no;
 }
 
+namespace {
+
+WholeRun run_of_best(const RunRequest& run, const LayoutAdvice& advice, double tokens) {
+  const LayoutPrediction& best = advice.best.front();
+  return whole_run(run, best.iteration, tokens, best.devices);
+}
+
+/// How many times as long as was asked for the best layout's run takes; 0: nothing was asked, or found.
+double within(const std::optional<RunRequest>& run, const LayoutAdvice& advice, double tokens) {
+  if (!run || run->within <= Seconds(0) || advice.best.empty()) return 0;
+  return run_of_best(*run, advice, tokens).expected / run->within;
+}
+
+/// A job that is interrupted more often than it can start again never ends.
+void refuse_endless(const RunRequest& run, const LayoutAdvice& advice, double tokens) {
+  constexpr double endless = 100;
+  const LayoutPrediction& best = advice.best.front();
+  const WholeRun whole = run_of_best(run, advice, tokens);
+  if (whole.expected < whole.duration * endless) return;
+  throw InputError(
+      "--mtbf", "devices that fail seldom enough for the job to get on",
+      text_of(run.between_failures / static_cast<double>(best.devices)) + " between interruptions of " +
+          std::to_string(best.devices) + " devices",
+      "--restart " + text_of(run.restart) + " and --checkpoint " + text_of(run.checkpoint) + " leave it no time");
+}
+
+}  // namespace
+
 ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& check, const LayoutFlags& flags,
                           Search tuning, const OutputFlags& output, const std::string& reason,
                           const std::string& batch_choice) {
@@ -92,10 +120,17 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
       return true;
     };
     advice = layout_advice(*workload, question.cluster(), space_of(flags), options);
+    // Interruptions make a run longer than its steps, more so on more devices: a shorter step makes up for them.
+    constexpr int most_times = 3;
+    for (int i = 0; i < most_times && advice && within(run, *advice, tokens) > 1; ++i) {
+      options.search.target_step = options.search.target_step / within(run, *advice, tokens);
+      advice = layout_advice(*workload, question.cluster(), space_of(flags), options);
+    }
   }
   if (!advice) return refuse_layout("layout/ddp", advice.reason(), output);
   LayoutSearchReport report = layout_search_report_of(question, check, *advice, options.search, flags.framework);
   report.subject.run = run;
+  if (run && !advice->best.empty()) refuse_endless(*run, *advice, tokens);
   report.reason = reason, report.frontier = flags.frontier, report.batch_choice = batch_choice;
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout_search(out, report); });
   return advice->best.empty() ? answer_is_no : answered;

@@ -462,6 +462,10 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
   if (result.evaluated + result.bounded > 0) {  // some fit
     other.objective = Objective::shortest_step;
     LayoutSearch fastest(workload, cluster, space, other);
+    // Parts of a cluster can have layouts where the whole of it has none.
+    if (fastest.empty())
+      return "no layout of a part of these devices takes at most " + text_of(options.target_step) +
+             " a step, and none divides all of them and the batch: another --global-batch, or number of devices";
     const LayoutSearchResult r = fastest.run();
     if (!r.best.empty())
       return "no layout takes at most " + text_of(options.target_step) + " a step: the shortest, " +
@@ -470,6 +474,10 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
   other.objective = Objective::least_memory;
   other.layout.memory_cap = Bytes(infinite);
   LayoutSearch smallest(workload, cluster, space, other);
+  if (smallest.empty())
+    return "no layout of a part of these devices fits in " + text_of(memory_cap_of(options.layout, cluster)) +
+           " of device memory, and none divides all of them and the batch: another --global-batch, or number of "
+           "devices";
   const LayoutSearchResult r = smallest.run();
   if (r.best.empty()) return "no layout works: " + r.nothing;
   const Bytes cap = memory_cap_of(options.layout, cluster);

@@ -208,6 +208,8 @@ void write_whole_run(std::ostream& out, const RunRequest& asked, const WholeRun&
                      grouped_digits(static_cast<std::uint64_t>(std::llround(run.device_hours))) + " device-hours";
   if (run.cost > 0) text += ", " + grouped_digits(static_cast<std::uint64_t>(std::llround(run.cost))) + " at the price";
   if (run.kilowatt_hours > 0) text += ", " + fixed(run.kilowatt_hours / 1000, 1) + " MWh";
+  if (asked.within > Seconds(0) && run.expected > asked.within)
+    text += "; longer than the " + duration_text(asked.within) + " asked for, because of interruptions";
   write_labelled(out, "run", text);
   if (run.checkpoint_every <= Seconds(0)) return;
   write_labelled(out, "interrupted",
