@@ -71,28 +71,23 @@ ExitCode compare_layouts(const PreparedQuestion& question, const SelfCheck& chec
 
 namespace {
 
-WholeRun run_of_best(const RunRequest& run, const LayoutAdvice& advice, double tokens) {
-  const LayoutPrediction& best = advice.best.front();
-  return whole_run(run, best.iteration, tokens, best.devices);
-}
-
 /// How many times as long as was asked for the best layout's run takes; 0: nothing was asked, or found.
-double within(const std::optional<RunRequest>& run, const LayoutAdvice& advice, double tokens) {
-  if (!run || run->within <= Seconds(0) || advice.best.empty()) return 0;
-  return run_of_best(*run, advice, tokens).expected / run->within;
+double within(const LayoutSubject& subject, const LayoutAdvice& advice) {
+  if (!subject.run || subject.run->within <= Seconds(0) || advice.best.empty()) return 0;
+  const std::optional<WholeRun> run = run_by(subject, advice.best.front());
+  return run ? run->expected / subject.run->within : 0;
 }
 
 /// A job that is interrupted more often than it can start again never ends.
-void refuse_endless(const RunRequest& run, const LayoutAdvice& advice, double tokens) {
+void refuse_endless(const LayoutSubject& subject, const LayoutPrediction& best) {
   constexpr double endless = 100;
-  const LayoutPrediction& best = advice.best.front();
-  const WholeRun whole = run_of_best(run, advice, tokens);
-  if (whole.expected < whole.duration * endless) return;
-  throw InputError(
-      "--mtbf", "devices that fail seldom enough for the job to get on",
-      text_of(run.between_failures / static_cast<double>(best.devices)) + " between interruptions of " +
-          std::to_string(best.devices) + " devices",
-      "--restart " + text_of(run.restart) + " and --checkpoint " + text_of(run.checkpoint) + " leave it no time");
+  const std::optional<WholeRun> run = run_by(subject, best);
+  if (!run || run->expected < run->duration * endless) return;
+  throw InputError("--mtbf", "devices that fail seldom enough for the job to get on",
+                   text_of(subject.run->between_failures / static_cast<double>(best.devices)) +
+                       " between interruptions of " + std::to_string(best.devices) + " devices",
+                   "--restart " + text_of(subject.run->restart) + " and --checkpoint " +
+                       text_of(subject.run->checkpoint) + " leave it no time");
 }
 
 }  // namespace
@@ -105,11 +100,12 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
   LayoutAdviceOptions options;
   options.search = search_options_of(flags);
   options.search.layout = question.search_options();
-  const std::optional<RunRequest> run = run_request_of(flags);
-  const double tokens = workload->sequence * options.search.layout.global_batch;
-  if (run && !(tokens > 0))
+  LayoutSubject subject = layout_subject_of(question, check);
+  subject.run = run_request_of(flags);
+  if (subject.run && !(subject.tokens_a_step() > 0))
     throw InputError("--tokens", "a model that is trained on tokens", in_quotes(workload->name));
-  if (run && run->within > Seconds(0)) options.search.target_step = longest_step(*run, tokens);
+  if (subject.run && subject.run->within > Seconds(0))
+    options.search.target_step = longest_step(*subject.run, subject.tokens_a_step());
   options.search.best = 20;  // half of them often differ in switches only
   options.tuning = tuning;
   Answer<LayoutAdvice> advice = Inapplicable{};
@@ -122,15 +118,15 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
     advice = layout_advice(*workload, question.cluster(), space_of(flags), options);
     // Interruptions make a run longer than its steps, more so on more devices: a shorter step makes up for them.
     constexpr int most_times = 3;
-    for (int i = 0; i < most_times && advice && within(run, *advice, tokens) > 1; ++i) {
-      options.search.target_step = options.search.target_step / within(run, *advice, tokens);
+    for (int i = 0; i < most_times && advice && within(subject, *advice) > 1; ++i) {
+      options.search.target_step = options.search.target_step / within(subject, *advice);
       advice = layout_advice(*workload, question.cluster(), space_of(flags), options);
     }
   }
   if (!advice) return refuse_layout("layout/ddp", advice.reason(), output);
   LayoutSearchReport report = layout_search_report_of(question, check, *advice, options.search, flags.framework);
-  report.subject.run = run;
-  if (run && !advice->best.empty()) refuse_endless(*run, *advice, tokens);
+  report.subject.run = subject.run;
+  if (!advice->best.empty()) refuse_endless(subject, advice->best.front());
   report.reason = reason, report.frontier = flags.frontier, report.batch_choice = batch_choice;
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout_search(out, report); });
   return advice->best.empty() ? answer_is_no : answered;

@@ -286,7 +286,8 @@ ExitCode rank(const RankFlags& asked_for, const RankOptions& options) {
                                {.input = {.recorded_will_do = options.advice && !options.by_step}});
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);
   const PreparedQuestion question(asked.question);
-  const bool plain = !options.advice && !options.all && !options.tune && flags.allow.empty() && flags.plot.empty();
+  const bool plain = !options.advice && !options.all && !options.tune && flags.allow.empty() && flags.search.empty() &&
+                     flags.plot.empty();
   if (plain && described && flags.plans.empty() && !question.answer(plan_of("ddp"))) {  // a worker does not hold it
     flags.plans = named;
     return compare_divided(flags, options);

@@ -37,6 +37,10 @@ double LaunchInput::bucket_elements() const {
   return 0;
 }
 
+bool LaunchInput::sums_in_bf16() const {
+  return has_copies(workload) && workload.dtype == DataType::bf16 && workload.bytes_of_gradient < 4;
+}
+
 Bytes LaunchInput::memory_under_autocast() const {
   const bool casts = workload.shape && workload.bytes_of_weight < 4;
   if (!casts || memory.total() == Bytes(0) || by_own_kernels > Bytes(0)) return {};
@@ -69,8 +73,7 @@ std::string why_not_horovod(const LaunchInput& in) {
   if (l.expert > 1) return "it does not spread experts";
   if (l.zero > 0) return "it does not divide parameters, gradients or optimizer state";
   if (in.workload.shape && linear_type(*in.workload.shape)) return "8-bit linear layers are the model's own (torchao)";
-  if (has_copies(in.workload) && in.workload.dtype == DataType::bf16 && in.workload.bytes_of_gradient < 4)
-    return "under autocast it sends gradients in float32 (gradients=f32)";
+  if (in.sums_in_bf16()) return "under autocast it sends gradients in float32 (gradients=f32)";
   if (std::string why = modules_alone(l); !why.empty()) return why;
   if (l.recomputation == Recomputation::operators)
     return "which operators are done again (recompute=op) says a policy of the model's own";

@@ -31,6 +31,8 @@ struct LaunchInput {
   [[nodiscard]] std::int64_t blocks() const;
   /// The buckets in which all-reduce sends gradients, in elements; 0: the plan sends them otherwise.
   [[nodiscard]] double bucket_elements() const;
+  /// Gradients of weights that autocast casts travel in bfloat16 (gradients=bf16).
+  [[nodiscard]] bool sums_in_bf16() const;
   /// What DistributedDataParallel holds under autocast of the predicted kernels; 0: no more than predicted, that is not
   /// known, or its own are others.
   [[nodiscard]] Bytes memory_under_autocast() const;

@@ -33,7 +33,7 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   out.option(p + "data_parallel_shard_degree", shard);
   if (l.zero > 0) out.option(p + "fsdp_reshard_after_forward", l.zero == 3 ? "always" : "never");
   if (l.tensor > 1) out.option(p + "tensor_parallel_degree", l.tensor);
-  // What is compiled, of a model that leaves it open both; sums beside products are the compiler's.
+  // What is compiled: blocks and loss, but for what the model has eager; sums beside products are the compiler's.
   const bool overlaps = l.overlap_tensor && l.tensor > 1, described = in.workload.shape.has_value();
   const bool blocks = overlaps || (described && !is_eager(in.workload.shape->kernels));
   const bool loss = described ? !is_eager(in.workload.shape->loss) : overlaps;

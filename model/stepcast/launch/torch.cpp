@@ -2,7 +2,6 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
-#include <stepcast/parallelism/priced_split.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
 #include <algorithm>
@@ -260,8 +259,7 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
   if (l.tensor > 1) return "its stages here would need a plan for tensor parallelism of the model's modules";
   if (l.context > 1 || l.expert > 1) return "context and expert parallelism need the model's own modules";
   if (l.zero > 0) return "the optimizer state of a stage is divided by fully_shard around it";
-  if (has_copies(in.workload) && in.workload.dtype == DataType::bf16 && in.workload.bytes_of_gradient < 4 && l.data > 1)
-    return "the replicas of its stages sum gradients in float32 (gradients=f32)";
+  if (in.sums_in_bf16() && l.data > 1) return "the replicas of its stages sum gradients in float32 (gradients=f32)";
   return too_large_under_autocast(in);
 }
 

@@ -34,6 +34,9 @@ struct LayoutSubject {
   const DeviceCorrection* correction = nullptr;  ///< by measured steps; null: none were told
   std::string doubt{};                           ///< what layouts leave out of a traced job, in words; empty: little
   std::optional<RunRequest> run{};               ///< a whole run that was asked about
+
+  /// 0: of a model that takes none.
+  [[nodiscard]] double tokens_a_step() const { return global_batch * workload.sequence; }
 };
 
 /// The run that was asked about under a layout, of a model that takes tokens; else nothing.

@@ -9,7 +9,7 @@
 // times as often: it starts again from its last checkpoint. Checkpoints are written in the interval that loses least:
 // Young 1974 (CACM 17(9)) balanced their time against what is done again, Daly 2006 (FGCS 22(3), equations 20 and 37)
 // for intervals that are not short beside the time between interruptions. Example: 1.5e12 tokens at 680,000 a second on
-// 64 devices are 25.5 days; a device fails once in 50,680 h, the job once in 33 days. Invariants: nothing is free: the
+// 64 devices are 25.5 days; a device fails once in 50,677 h, the job once in 33 days. Invariants: nothing is free: the
 // expected time is never below that of the steps; without interruptions they are the same. Not modelled: evaluation,
 // data that runs out, devices that are slow before they fail, spare devices that are not there at once (`restart` is
 // the time until the job goes on).

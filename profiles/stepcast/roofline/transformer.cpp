@@ -298,7 +298,8 @@ void mark_unread(const Transformer& t, std::vector<OperatorShape>& operators) {
 /// as products read both along rows in two orders. Transformer Engine's kernel reads once and writes both. PyTorch's
 /// (torchao, float8_linear.py and float8_ops.py of 2024, one scale a tensor) reads a tensor for its largest number,
 /// reads it again and writes the cast one, and backward turns copies of input and gradient; eager, absolute values,
-/// the largest of them, four bytes, scaling, clamping and casting are kernels of their own. Norms, attention, router
+/// the largest of them, four bytes, scaling, clamping and casting are kernels of their own (float8_utils.py and
+/// float8_tensor.py of 2025). Norms, attention, router
 /// and logits stay as they are; of weights all is counted once a step (UpdateShape).
 std::vector<OperatorShape> with_short_products(const Transformer& t, const std::vector<OperatorShape>& operators) {
   if (!t.casts()) return operators;

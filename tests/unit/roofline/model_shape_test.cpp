@@ -633,3 +633,19 @@ TEST_CASE("any text is either refused or a model without a flaw that reads back"
   }
   CHECK(accepted > 200);
 }
+
+TEST_CASE("casts to eight bits: compiled one kernel that reads twice, eager six kernels") {
+  const auto cast_of = [](const char* kernels) {
+    const ModelShape m =
+        model_shape_of(std::string("llama:hidden=1024,layers=2,heads=16,seq=512,linear=f8,kernels=") + kernels);
+    const auto& operators = m.units[1].operators;
+    return *std::ranges::find(operators, "cast for qkv", &OperatorShape::name);
+  };
+  const double elements = 512.0 * 1024;
+  CHECK(cast_of("compiled").traffic.value() == elements * (2 + 2 + 1));
+  CHECK(cast_of("compiled").kernels == 1);
+  // Read, write; read; read, write four bytes; twice read and write those; read those, write one.
+  CHECK(cast_of("eager").traffic.value() == elements * (4 + 2 + 6 + 8 + 8 + 5));
+  CHECK(cast_of("eager").kernels == 6);
+  CHECK(cast_of("megatron").traffic.value() == elements * (2 + 2 * 1));
+}

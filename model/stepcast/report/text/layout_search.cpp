@@ -226,6 +226,11 @@ void write_layout_search_text(std::ostream& out, const LayoutSearchReport& repor
   if (!report.batch_choice.empty()) write_labelled(out, "batch", report.batch_choice), out << '\n';
   if (!any) {
     write_labelled(out, "no layout", advice.search.nothing);
+    if (const auto& run = report.subject.run; run && run->within > Seconds(0))
+      write_labelled(out, "run",
+                     duration_text(run->within) + " are a step of at most " +
+                         text_of(longest_step(*run, report.subject.tokens_a_step())) +
+                         ", interruptions aside: a longer --within, more devices or fewer --tokens");
     write_space(out, report);
   } else {
     write_advice(out, report);
