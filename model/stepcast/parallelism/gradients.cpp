@@ -406,8 +406,9 @@ DataType gradient_type(const Workload& w) {
 }
 
 /// What the device waits for the host in one micro-batch, and what is sent behind it can use; with what it waits in the
-/// update where one device does all of it.
+/// update where one device does all of it. Of described models LayoutTables::after_passes knows it.
 Seconds idle_of(const Workload& w, const PricedSplit& split, const Layout& l, std::span<const std::uint32_t> units) {
+  if (w.shape) return {};
   Seconds idle;
   for (const std::uint32_t unit : units) {
     // What ZeRO-2 and 3 send in the passes has run in it.

@@ -24,10 +24,11 @@ std::uint32_t busiest_device(const EvaluatedLayout& e) {
   return busiest;
 }
 
-/// The parts of the step of one device; they sum to it. `gradients` is what it exposes of them itself, with their
-/// copies; where it ends first it waits for those of the device that ends last.
+/// The parts of the step of one device; they sum to it. `after` is what it exposes itself, gradients with their copies;
+/// where it ends first it waits for those of the device that ends last.
 LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, const PlanSpec& plan, std::uint32_t d,
-                             Seconds gradients, Seconds gradients_of_last) {
+                             const LayoutTables::AfterPasses& after, Seconds gradients_of_last) {
+  const Seconds gradients = after.gradients;
   const PipelineDevice& device = e.pipeline->devices[d];
   const double passes = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
   LayoutBreakdown b;
@@ -39,7 +40,7 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, cons
   const Seconds copied = std::min(gradients, state.bucket_copies(e, plan, device));
   b.gradients = gradients - copied + device.parts.sharding * passes;
   b.copies = device.parts.copies * passes + copied;
-  b.update = state.update(e.layout, device);
+  b.update = after.update;
   b.input = e.input;
   b.other = state.workload.step_overhead + state.delay;
   const Seconds end = e.pipeline->last_backward[d] + gradients + b.update + b.input + b.other;
@@ -72,7 +73,8 @@ std::vector<StageSummary> summaries_of(LayoutTables& state, const EvaluatedLayou
       s.backward += e.staged->chunks[v].input_gradient + e.staged->chunks[v].weight_gradient;
     }
     s.last_backward = e.pipeline->last_backward[d];
-    s.end = s.last_backward + *state.gradients(e, plan, device) + state.update(e.layout, device);
+    const LayoutTables::AfterPasses after = *state.after_passes(e, plan, device);
+    s.end = s.last_backward + after.gradients + after.update;
     s.memory = state.memory(e.layout, device);
     out.push_back(s);
   }
@@ -155,9 +157,9 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
     return Inapplicable{too_large_text(e.layout, e.memory, cap, e.fullest_device) +
                         (fused.empty() ? "" : "; with attention=flash in the model it takes " + fused)};
   const std::uint32_t shown = busiest_device(e);
-  const Seconds gradients = *state.gradients(e, plan.gradients, e.pipeline->devices[shown]);
-  const Seconds gradients_of_last = *state.gradients(e, plan.gradients, e.pipeline->devices[e.last_device]);
-  p.breakdown = breakdown_of(state, e, plan.gradients, shown, gradients, gradients_of_last);
+  const LayoutTables::AfterPasses after = *state.after_passes(e, plan.gradients, e.pipeline->devices[shown]);
+  const LayoutTables::AfterPasses of_last = *state.after_passes(e, plan.gradients, e.pipeline->devices[e.last_device]);
+  p.breakdown = breakdown_of(state, e, plan.gradients, shown, after, of_last.gradients);
   p.throughput_samples_per_s = state.global_batch / p.iteration.value();
   p.model_flops_utilization = flops_utilization(state, p);
   set_interval(state, p);

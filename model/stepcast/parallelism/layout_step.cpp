@@ -151,6 +151,7 @@ class StepWriter : public PassTaker {
     hands_on_ = pass.output != OrderedPass::to_none;
     put_off_ = Seconds(0);
     write_pass(nodes, pass, last_.is_last(number));
+    wait_for_host(nodes, pass);
     if (pass.output != OrderedPass::to_none) {
       const std::uint32_t v = forward ? pass.virtual_stage : pass.virtual_stage - 1;
       const StageSend sent = stage_send(boundary_unit(v));
@@ -388,6 +389,14 @@ class StepWriter : public PassTaker {
     end_layers(all * 2.0, name, nullptr);
   }
 
+  /// In a pipeline, where others wait for the result; else it is said at the end of the step.
+  void wait_for_host(DeviceNodes& nodes, const OrderedPass& pass) {
+    if (out_.devices.size() == 1 || pass.slot.pass == PipelinePass::weight_gradient) return;
+    const UnitPasses& waits = e_.staged->stages[pass.virtual_stage].waits;
+    const Seconds time = pass.slot.pass == PipelinePass::forward ? waits.forward : waits.backward;
+    if (time > Seconds(0)) nodes.compute(pass_name(pass) + " waits for the host", time);
+  }
+
   void write_pass(DeviceNodes& nodes, const OrderedPass& pass, bool last) {
     const VirtualStage& stage = e_.staged->stages[pass.virtual_stage];
     const bool forward = pass.slot.pass == PipelinePass::forward;
@@ -545,8 +554,8 @@ class StepWriter : public PassTaker {
     Seconds work;
     for (std::uint32_t d = 0; d < devices; ++d) {
       const PipelineDevice& device = e_.pipeline->devices[d];
-      work = std::max(
-          work, e_.pipeline->last_backward[d] + *tables_.gradients(e_, plan_, device) + tables_.update(l_, device));
+      const LayoutTables::AfterPasses after = *tables_.after_passes(e_, plan_, device);
+      work = std::max(work, e_.pipeline->last_backward[d] + after.gradients + after.update);
       if (std::string why = prepare(d); !why.empty()) return why;
     }
     for (std::uint32_t d = 0; d < devices; ++d) {

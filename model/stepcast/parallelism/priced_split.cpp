@@ -79,23 +79,24 @@ ShardingHooks sharding_hooks(double tensors) {
 
 /// The blocks are sharded one by one, what is around them together.
 void add_issue(const Workload& w, std::uint32_t kind, const UnitCost& unit, double slowness, PricedUnit& p) {
-  if (w.on_host || (w.shape && !has_copies(w))) return;
-  ShardingHooks hooks;
+  if (w.on_host) return;
+  p.forward_issue = unit.forward_issue * slowness;
+  p.backward_issue = unit.backward_issue * slowness;
+  p.waits_forward = unit.waits_forward;
+  if (w.sharded || (w.shape && !has_copies(w))) return;
   const auto times = [&](std::uint32_t k) { return std::count(w.units.begin(), w.units.end(), k); };
   const auto tensors_of = [&](std::uint32_t k) {
     const UnitKind& of = w.kinds[k];
     return static_cast<double>(of.shape ? of.shape->parameters.size() : of.inside.tensors.size());
   };
   const double tensors = tensors_of(kind);
-  if (!w.sharded && tensors > 0) {
-    double shared_by = 1;
-    if (times(kind) == 1)
-      for (std::uint32_t k = 0; k < w.kinds.size(); ++k) shared_by += k != kind && times(k) == 1 && tensors_of(k) > 0;
-    hooks = sharding_hooks(tensors * shared_by);
-    hooks = {hooks.forward / shared_by, hooks.backward / shared_by};
-  }
-  p.sharded_forward_issue = (unit.forward_issue + hooks.forward) * slowness;
-  p.sharded_backward_issue = (unit.backward_issue + hooks.backward) * slowness;
+  if (tensors == 0) return;
+  double shared_by = 1;
+  if (times(kind) == 1)
+    for (std::uint32_t k = 0; k < w.kinds.size(); ++k) shared_by += k != kind && times(k) == 1 && tensors_of(k) > 0;
+  const ShardingHooks hooks = sharding_hooks(tensors * shared_by);
+  p.forward_hooks = hooks.forward * (slowness / shared_by);
+  p.backward_hooks = hooks.backward * (slowness / shared_by);
 }
 
 PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& unit, double slowness,
@@ -245,6 +246,12 @@ Answer<UnitCost> unit_cost(const Workload& workload, const Cluster& cluster, con
   return cost;
 }
 
+bool host_waits(const Workload& w, const PricedSplit& split, const Layout& l) {
+  if (!w.shape) return false;
+  return w.host_waits || l.pipeline > 1 ||
+         std::ranges::any_of(split.units, [](const PricedUnit& u) { return u.waits_forward; });
+}
+
 PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const Layout& l) {
   PricedGroups groups(cluster);
   return priced_split(workload, groups, l);
@@ -266,6 +273,9 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
     add_copies(workload, l, slowness, out.units.back());
     add_issue(workload, kind, *cost, slowness, out.units.back());
   }
+  // A host that waits may be late for every unit, which devices wait for in its place.
+  if (host_waits(workload, out, l))
+    for (PricedUnit& u : out.units) u.forward_idle = u.backward_idle = Seconds(0);
   // Also where some kind cannot be split so: units that choose for themselves ask for the others.
   out.data = prices.group(data_axes(l));
   const bool alike = l.expert == 1 && !l.whole_experts();

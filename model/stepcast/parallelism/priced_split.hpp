@@ -49,9 +49,10 @@ struct UnitExchanges {
 struct PricedUnit {
   Seconds forward, input_gradient, weight_gradient, attention, operators;  ///< compute
   Seconds forward_idle, backward_idle;                                     ///< UnitCost's: waits for the host
+  Seconds forward_issue, backward_issue;                                   ///< UnitCost's: of the host
   Seconds paced;                                                           ///< UnitCost's: by the host
-  /// Under PyTorch's ZeRO-2 and 3 on a device: what the host issues in a pass, its part of FSDP with it.
-  Seconds sharded_forward_issue, sharded_backward_issue;
+  bool waits_forward = false;                                              ///< UnitCost's
+  Seconds forward_hooks, backward_hooks;  ///< what the host does besides under PyTorch's ZeRO-2 and 3
   std::array<Seconds, recomputed_module_count> module_times{};  ///< parts of `forward`
   Seconds modules;                                              ///< their sum over those that the layout does again
   Seconds gathered_again;               ///< what recomputation by operators sends over the tensor group
@@ -110,6 +111,9 @@ struct PricedSplit {
     return variants.empty() ? *this : *variants[unit].own;
   }
 };
+/// Of described models: the host waits for the device somewhere in a step, and is no step ahead. Devices of a pipeline
+/// wait for one another between passes, and their hosts with them.
+[[nodiscard]] bool host_waits(const Workload&, const PricedSplit&, const Layout& resolved);
 /// How a resolved layout divides a unit.
 [[nodiscard]] Split split_of(const Layout& resolved);
 /// What a kind of unit costs so, with the copies of tokens that its way of exchanging them sends on this cluster.

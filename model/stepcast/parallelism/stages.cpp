@@ -20,6 +20,7 @@ PassParts& PassParts::operator+=(const PassParts& o) {
   copies += o.copies;
   idle += o.idle;
   paced += o.paced;
+  meanwhile += o.meanwhile;
   return *this;
 }
 
@@ -61,11 +62,13 @@ PassParts parts_of(const PricedUnit& u, Recomputation r, int zero) {
           copies_of(u, zero).forward + copies_of(u, zero).backward,
           u.forward_ring + u.backward_ring + a.ring,
           u.forward_idle + u.backward_idle,
-          u.paced};
+          u.paced,
+          {}};
 }
 
 /// The passes of a micro-batch where the host issues kernels and the device runs them: the stream with the larger sum
-/// sets the pace, unless the host waits for the device in every step; then it runs ahead within the step.
+/// sets the pace, unless the host waits for the device; then it runs ahead within the micro-batch, of which the device
+/// ends the forward pass no sooner than the host has issued it.
 UnitPasses paced(const UnitPasses& host, const UnitPasses& device, bool host_waits) {
   const Seconds issued = host.forward + host.backward, ran = device.forward + device.backward;
   if (!host_waits) return issued > ran ? host : device;
@@ -73,13 +76,20 @@ UnitPasses paced(const UnitPasses& host, const UnitPasses& device, bool host_wai
   return {forward, std::max({issued, ran, host.forward + device.backward}) - forward};
 }
 
-/// Gathers and reductions of the units of one virtual stage, in forward order.
-class Sharding {
+/// The units of one virtual stage, in forward order, whose gathers and reductions run beside them; and what the host
+/// issues meanwhile.
+class StagePasses {
  public:
-  Sharding(const Workload& w, const PricedSplit& split, const Layout& l, const ShardedMessages& messages)
-      : workload_(w), split_(split), layout_(l), messages_(messages), any_(divides_gradients(split, l)) {}
+  StagePasses(const Workload& w, const PricedSplit& split, const Layout& l, const ShardedMessages& messages)
+      : workload_(w),
+        split_(split),
+        layout_(l),
+        messages_(messages),
+        sharded_(divides_gradients(split, l)),
+        waits_(host_waits(w, split, l)) {}
 
-  [[nodiscard]] bool any() const { return any_; }
+  /// Whether a stage takes something else than its units one by one.
+  [[nodiscard]] bool any() const { return sharded_ || host_is_ahead(); }
   void add(std::uint32_t number, std::uint32_t unit, Recomputation recomputation) {
     const PricedUnit& u = split_.units[unit];
     const ShardedTransfers sent = sharded_transfers(workload_, split_, layout_, number, unit, messages_);
@@ -89,15 +99,18 @@ class Sharding {
     const Seconds gather = sent.gather.time();
     forward_.push_back({gather, passes.forward, {}});
     backward_.push_back({gather, passes.backward + sent.codec, sent.reduce.time()});
-    const Seconds backward = u.input_gradient + u.weight_gradient;
-    host_.forward += elapsed.forward - u.forward + u.sharded_forward_issue;
-    host_.backward += elapsed.backward - backward + u.sharded_backward_issue;
+    UnitPasses issued{u.forward_issue, u.backward_issue + again(u, recomputation).compute};
+    if (zero >= 2) issued.forward += u.forward_hooks, issued.backward += u.backward_hooks;
+    host_.forward += issued.forward;
+    host_.backward += issued.backward;
+    one_by_one_ += elapsed.forward - passes.forward + elapsed.backward - passes.backward;
     if (workload_.on_host) copies_ += 2 * sent.gather.copies, copies_ += sent.reduce.copies;
   }
-  /// Of all units; and what of it the device waits for the host.
+  /// Of all units; what of it the device waits for the host, and what it would if the host did not run ahead from unit
+  /// to unit.
   struct Passes {
-    UnitPasses elapsed;
-    Seconds idle;
+    UnitPasses elapsed, waits;
+    Seconds one_by_one;
   };
   [[nodiscard]] Passes passes() {
     std::reverse(backward_.begin(), backward_.end());
@@ -105,9 +118,11 @@ class Sharding {
     const UnitPasses elapsed = paced(host_, device, workload_.host_waits);
     const Seconds idle = elapsed.forward - device.forward + (elapsed.backward - device.backward);
     constexpr double rounding = 1e-9;
-    return {elapsed, idle > rounding * elapsed.backward ? idle : Seconds(0)};
+    if (idle <= rounding * elapsed.backward) return {elapsed, {}, one_by_one_};
+    return {elapsed, {elapsed.forward - device.forward, elapsed.backward - device.backward}, one_by_one_};
   }
   [[nodiscard]] Seconds copies() const { return copies_; }
+  [[nodiscard]] bool host_is_ahead() const { return workload_.shape && !waits_; }
 
  private:
   [[nodiscard]] Seconds end_of(const std::vector<ShardedUnit>& units) const {
@@ -122,10 +137,10 @@ class Sharding {
   const PricedSplit& split_;
   const Layout& layout_;
   const ShardedMessages& messages_;
-  bool any_;
+  bool sharded_, waits_;
   std::vector<ShardedUnit> forward_, backward_;  // on the device
-  UnitPasses host_;                              // what a host needs that sets the pace
-  Seconds copies_;
+  UnitPasses host_;                              // all of it
+  Seconds one_by_one_, copies_;
 };
 
 /// First unit of each virtual stage, and the number of units.
@@ -367,7 +382,7 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
     }
     stage.first = first[v];
     stage.units = first[v + 1] - first[v];
-    Sharding sharding(workload, split, l, messages);
+    StagePasses passes(workload, split, l, messages);
     std::vector<Recomputation> again;
     if (some) {
       again = blocks->again(l.recomputed_blocks, stage.first, stage.units);
@@ -379,19 +394,23 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       const Recomputation r = some ? again[u - first[v]] : split.layout(unit, l).recomputation;
       add(stage, times, split.units[unit], r, split.layout(unit, l).zero);
       if (r == Recomputation::full) together.add(stage, split.units[unit]);
-      if (sharding.any()) sharding.add(u, unit, r);
+      if (passes.any()) passes.add(u, unit, r);
     }
-    if (sharding.any()) {
-      const Sharding::Passes sharded = sharding.passes();
-      const Seconds forward = sharded.elapsed.forward - times.forward;
-      const Seconds backward = sharded.elapsed.backward - times.input_gradient - times.weight_gradient;
+    if (passes.any()) {
+      const StagePasses::Passes all = passes.passes();
+      const Seconds forward = all.elapsed.forward - times.forward;
+      const Seconds backward = all.elapsed.backward - times.input_gradient - times.weight_gradient;
       times.forward += forward;
       times.input_gradient += backward;
-      stage.parts.copies += sharding.copies();
-      stage.parts.sharding = forward + backward - sharding.copies();
-      stage.parts.idle = sharded.idle;
+      if (times.input_gradient < Seconds(0)) times.weight_gradient += std::exchange(times.input_gradient, Seconds(0));
+      stage.parts.copies += passes.copies();
+      stage.parts.compute -= all.one_by_one;
+      stage.parts.sharding = forward + backward + all.one_by_one - passes.copies();
+      stage.waits = all.waits;
+      stage.parts.idle = all.waits.forward + all.waits.backward;
+      if (passes.host_is_ahead()) stage.parts.meanwhile = stage.parts.idle, stage.parts.paced = Seconds(0);
       // A host that sets the pace issues what sharding adds, too, beside which the device sends.
-      if (sharded.idle > Seconds(0)) stage.parts.compute += std::exchange(stage.parts.sharding, Seconds(0));
+      if (stage.parts.idle > Seconds(0)) stage.parts.compute += std::exchange(stage.parts.sharding, Seconds(0));
     }
     add_sends(v);
   }

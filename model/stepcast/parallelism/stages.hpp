@@ -22,11 +22,18 @@ struct PassParts {
   Seconds ring;   ///< all sends of context parallelism, those beside attention as well: no part of the passes
   Seconds idle;   ///< of `compute`, what the device waits for the host
   Seconds paced;  ///< of `compute`, passes of described models that last as long as the host issues their kernels
+  /// Of `idle`, described: the host is a step ahead, and what is behind the passes of a step runs meanwhile.
+  Seconds meanwhile;
   PassParts& operator+=(const PassParts&);
+};
+/// Times of both passes: of a unit compute and collectives.
+struct UnitPasses {
+  Seconds forward, backward;
 };
 struct VirtualStage {
   std::uint32_t first = 0, units = 0;
   PassParts parts;
+  UnitPasses waits;  ///< for the host, which `parts.idle` sums up
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
   Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
   ShardedUnits sharded;
@@ -61,10 +68,6 @@ struct StagedSplit {
   std::vector<ChunkTimes> chunks;  ///< the same stages, for the pipeline
 };
 
-/// Times of one unit of a kind in each pass under a layout: compute and collectives.
-struct UnitPasses {
-  Seconds forward, backward;
-};
 /// `zero`: the ZeRO stage whose copies belong to it; without one they are left out.
 [[nodiscard]] UnitPasses unit_passes(const PricedUnit&, Recomputation, std::optional<int> zero);
 /// Whether some unit's gradients are reduced in every micro-batch (ZeRO-2 and 3).

@@ -344,6 +344,16 @@ Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) cons
   return workload.update * (device.update_share * divided);
 }
 
+Answer<LayoutTables::AfterPasses> LayoutTables::after_passes(const EvaluatedLayout& e, const PlanSpec& plan,
+                                                             const PipelineDevice& device) {
+  const Answer<Seconds> exposed = gradients(e, plan, device);
+  if (!exposed) return Inapplicable{exposed.reason()};
+  const Seconds update = this->update(e.layout, device);
+  const Seconds waits = device.parts.meanwhile * static_cast<double>(e.micro_batches);
+  const Seconds meanwhile = std::min(*exposed, waits);
+  return AfterPasses{*exposed - meanwhile, update - std::min(update, waits - meanwhile)};
+}
+
 MemoryUse LayoutTables::memory(const Layout& l, const PipelineDevice& device) const {
   if (!device.divided.empty()) return memory_of(workload, device.divided, options.memory);
   return memory_of(workload, l, device.memory, options.memory);
@@ -414,9 +424,9 @@ Answer<EvaluatedLayout> LayoutTables::evaluated_as_said(const LayoutPlan& plan) 
   e.pipeline = &pipeline->value;
   for (std::uint32_t d = 0; d < e.pipeline->shape.stages; ++d) {
     const PipelineDevice& device = e.pipeline->devices[d];
-    const Answer<Seconds> exposed = gradients(e, plan.gradients, device);
-    if (!exposed) return Inapplicable{exposed.reason()};
-    const Seconds end = e.pipeline->last_backward[d] + *exposed + update(e.layout, device);
+    const Answer<AfterPasses> after = after_passes(e, plan.gradients, device);
+    if (!after) return Inapplicable{after.reason()};
+    const Seconds end = e.pipeline->last_backward[d] + after->gradients + after->update;
     if (end > e.iteration) {
       e.iteration = end;
       e.last_device = d;

@@ -103,6 +103,12 @@ struct LayoutTables {
   [[nodiscard]] Answer<EvaluatedLayout> evaluated(const LayoutPlan&);
   /// Collectives after the last backward pass of a device: exposed gradients, tied ones, those of copies.
   [[nodiscard]] Answer<Seconds> gradients(const EvaluatedLayout&, const PlanSpec&, const PipelineDevice&);
+  /// Both behind the passes, without what runs while the device would wait for a host that sets the pace and is a step
+  /// ahead.
+  struct AfterPasses {
+    Seconds gradients, update;
+  };
+  [[nodiscard]] Answer<AfterPasses> after_passes(const EvaluatedLayout&, const PlanSpec&, const PipelineDevice&);
   /// Of these what copies into buckets and out of them take.
   [[nodiscard]] Seconds bucket_copies(const EvaluatedLayout&, const PlanSpec&, const PipelineDevice&);
   /// Passes, gradients and update with what a step takes besides: overhead, a late start, and waiting for input.

@@ -164,6 +164,22 @@ void add_tail(const StepLateness& lateness, double period, std::span<const Secon
   out.step_p99 = std::max(out.step_p50, step_at(0.99));
 }
 
+/// What layers of a described model take on the device beyond their kernels is the host's, which is late for them: of
+/// the path, all of such a layer.
+void name_pace_of_host(const Profile& profile, CriticalPath& path) {
+  if (!profile.described || !profile.has_device()) return;
+  constexpr double rounding = 1 + 1e-9;
+  Seconds all, paced;
+  for (const Layer& layer : profile.layers)
+    for (const PassCost& pass : {layer.forward, layer.backward}) {
+      all += pass.device;
+      if (pass.device > pass.part.sum() * rounding) paced += pass.device;
+    }
+  const Seconds by_host = all > Seconds(0) ? path.compute * (paced / all) : Seconds(0);
+  path.compute -= by_host;
+  path.host += by_host;
+}
+
 void name_critical_path(const Profile& profile, const DetailedTimeline& outcome, const CriticalPath& path,
                         Prediction& out) {
   for (const std::uint32_t t : path.tasks) {
@@ -291,7 +307,8 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
     out.iteration += (iteration + late) / phases;
     out.steady = out.steady && timeline.steady;
     if (k != phases / 2) continue;
-    const CriticalPath path = critical_path_of(outcome->graph, timeline, outcome->plan, *cost);
+    CriticalPath path = critical_path_of(outcome->graph, timeline, outcome->plan, *cost);
+    name_pace_of_host(profile, path);
     out.bound = bound_of(path, lateness.mean() * (seconds_of(length(path.window)) / timeline.iteration_time()));
     name_critical_path(profile, *outcome, path, out);
     out.messages = (messages_on_links(outcome->plan) + outcome->plan.period - 1) / outcome->plan.period;

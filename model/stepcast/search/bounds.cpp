@@ -14,6 +14,9 @@ LayoutBound rounded_down(LayoutBound b) {
   return {b.iteration * just_below, b.memory * just_below};
 }
 
+// Of a described model the host runs ahead from unit to unit: together they may take no longer than on the device.
+PricedUnit at_least(const Workload& w, const PricedUnit& unit) { return w.shape ? on_device(unit) : unit; }
+
 // What a family's units add up to.
 struct WholeModel {
   Seconds passes, largest;
@@ -39,7 +42,7 @@ WholeModel whole_model(const Workload& w, const PricedSplit& split, std::int64_t
   sum.kinds.resize(w.kinds.size());
   for (const std::uint32_t kind : w.units) {
     const PricedUnit& unit = split.units[kind];
-    const UnitPasses passes = unit_passes(unit, Recomputation::none, {});
+    const UnitPasses passes = unit_passes(at_least(w, unit), Recomputation::none, {});
     if (u++ < devices) sum.ways += way;
     way += and_back ? passes.forward + passes.backward : passes.forward;
     sum.passes += passes.forward + passes.backward;
@@ -138,7 +141,7 @@ LayoutBound LayoutBounds::by_sums(const LayoutFamily& family, const LayoutSwitch
   for (std::uint32_t kind = 0; kind < units_of_kind_.size(); ++kind) {
     const double units = static_cast<double>(units_of_kind_[kind]) / static_cast<double>(family.pipeline);
     const PricedUnit& unit = split.units[kind];
-    const UnitPasses own = unit_passes(unit, r, switches.zero);
+    const UnitPasses own = unit_passes(at_least(w, unit), r, switches.zero);
     passes += (own.forward + own.backward) * units;
     stage.parameters += unit.parameters * units;
     stage.expert_parameters += unit.expert_parameters * units;
@@ -266,6 +269,7 @@ void LayoutBounds::bound_times(const LayoutFamily& family, const Layout& layout,
   const auto returned = [&](const ChunkTimes& c) {
     return split ? c.input_gradient : c.input_gradient + c.weight_gradient;
   };
+  s.meanwhile = s.split.stages.front().parts.meanwhile * static_cast<double>(family.micro_batches);
   // Ways from the start to each virtual stage, and back from it to the end of the first one.
   std::vector<Seconds> to(stages), back(stages);
   for (std::size_t v = 1; v < stages; ++v) {
@@ -302,10 +306,10 @@ void LayoutBounds::bound_times(const LayoutFamily& family, const Layout& layout,
       if (one_copy)
         first_end = std::max(first_end, to[lowest] + returning * m + waited + back[lowest] + of_first_weights);
       const Seconds end = (one_copy ? to[lowest] : Seconds(0)) + work * m + waited;
-      iteration = std::max(iteration, end + update_of(layout, parameters));
+      iteration = std::max(iteration, end + std::max(Seconds(0), update_of(layout, parameters) - s.meanwhile));
       if (lowest == 0) first_end = std::max(first_end, end);
     }
-    iteration = std::max(iteration, first_end + s.update);
+    iteration = std::max(iteration, first_end + std::max(Seconds(0), s.update - s.meanwhile));
   }
 }
 
@@ -367,7 +371,7 @@ Answer<LayoutBound> LayoutBounds::with_gradients(const LayoutFamily& family, con
       exposed_gradients(tables_.workload, split_of(family, switches), layout_of(family, switches),
                         families_.gradients()[switches.gradients], s.first_content, loop_);
   if (!exposed) return Inapplicable{exposed.reason()};
-  const Seconds end = s.first_end[switches.overlap_pipeline] + *exposed + s.update;
+  const Seconds end = s.first_end[switches.overlap_pipeline] + std::max(Seconds(0), *exposed + s.update - s.meanwhile);
   const LayoutBound own = rounded_down({tables_.whole_step(end, layout_of(family, switches)).iteration, s.memory});
   return LayoutBound{std::max(bound.iteration, own.iteration), bound.memory};
 }

@@ -62,6 +62,7 @@ class LayoutBounds {
     Bytes memory;
     std::vector<std::uint32_t> first_content;  ///< units of the first device, by kind
     Seconds update;                            ///< what the first device takes to update
+    Seconds meanwhile;                         ///< what of all behind the passes may run while it waits for the host
   };
   void enter(const LayoutFamily&);
   Staged staged_as(const LayoutFamily&, const LayoutSwitches&, const Layout&);

@@ -36,9 +36,12 @@ class DividedUnit {
       c.forward_issue = times.forward.host(device_);
       c.backward_issue = times.input_gradient.host(device_) + times.weight_gradient.host(device_);
     }
+    c.waits_forward = counts_tokens();
     add_backward(times, c);
     c.paced = (times.forward.paced_by_host(device_) ? c.forward : Seconds(0)) +
               (times.backward().paced_by_host(device_) ? c.input_gradient + c.weight_gradient : Seconds(0));
+    c.forward_idle = c.forward - times.forward.busy(device_);
+    c.backward_idle = times.backward().elapsed(device_) - times.backward().busy(device_);
     // Megatron-LM and DeepSpeed checkpoint the blocks.
     c.checkpointed = shape_.units.size() < 3 || !is_end_;
     c.attention = std::min(times.attention.elapsed(device_), c.forward);
@@ -48,6 +51,7 @@ class DividedUnit {
     add_parameters(c);
     add_activations(c);
     add_transfers(c);
+    add_launched_messages(c);
     return c;
   }
 
@@ -162,6 +166,27 @@ class DividedUnit {
     add(times.unread, c.unread_tensor, true);
     add(times.operators, c.forward_tensor, false);  // what was scattered is kept
     add(times.input_gradient, c.backward_tensor, true);
+  }
+
+  /// Experts of Megatron-LM are given their tokens by counts on the host (megatron/core/transformer/moe/
+  /// token_dispatcher.py), and so is every exchange between devices; PyTorch's grouped products read them on the
+  /// device.
+  [[nodiscard]] bool counts_tokens() const {
+    const bool here = !is_pytorch(shape_.kernels) || split_.expert > 1;
+    return here && std::ranges::any_of(unit_.operators, [](const OperatorShape& o) { return o.expert; });
+  }
+
+  /// Each collective is a kernel that the host launches, too; those of a ring are counted with its merges.
+  void add_launched_messages(UnitCost& c) const {
+    if (device_.on_host) return;
+    const auto launched = [&](std::initializer_list<const std::vector<TensorTransfer>*> all) {
+      double count = 0;
+      for (const auto* transfers : all)
+        for (const TensorTransfer& t : *transfers) count += t.members > 1 ? t.count : 0;
+      return device_.issue * count;
+    };
+    c.forward_issue += launched({&c.forward_tensor, &c.context_first_forward, &c.expert_transfers});
+    c.backward_issue += launched({&c.backward_tensor, &c.context_first_backward, &c.expert_transfers});
   }
 
   void add_parameters(UnitCost& c) const {
@@ -435,6 +460,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.bytes_of_weight = size_of(shape.dtype), w.bytes_of_gradient = size_of(shape.gradient_dtype);
   w.bytes_of_state = update.bytes_of_state;
   w.update = update.time(device, shape.dtype).device();
+  w.host_waits = !device.on_host && waits_for_device(shape.kernels);
   w.relative_error = device.relative_error;
   w.unmeasured = device.relative_error == 0;
   w.activations_known = true;

@@ -49,15 +49,18 @@ struct InputSum {
 /// One unit, one micro-batch, one device.
 struct UnitCost {
   Seconds forward, input_gradient, weight_gradient;  ///< elapsed compute: the larger of host issue and device
-  /// What of it the device waits for a host that sets the pace and never waits itself: messages and copies run
-  /// meanwhile, whenever they are ready. Below zero of a unit whose kernels take longer than their issue.
+  /// What of it the device waits for the host: described, of the unit by itself; traced, where the host sets the pace
+  /// of the step and never waits itself: messages and copies run meanwhile, whenever they are ready. Below zero of a
+  /// traced unit whose kernels take longer than their issue.
   Seconds forward_idle, backward_idle;
   Seconds forward_issue, backward_issue;  ///< what the host needs to issue its kernels on a device
-  Seconds paced;                          ///< described: of both passes, those that last as long as that
-  Seconds attention;                      ///< part of `forward` that selective recomputation runs again
-  Seconds attention_backward;             ///< what `attention` takes of the backward pass
-  Seconds operators;                      ///< part of `forward` that recomputation by operators runs again
-  Seconds unread;                         ///< part of `forward` that full recomputation leaves out
+  /// Forward the host waits for the device: for how many tokens go to each expert, which sizes what it issues next.
+  bool waits_forward = false;
+  Seconds paced;               ///< described: of both passes, those that last as long as that
+  Seconds attention;           ///< part of `forward` that selective recomputation runs again
+  Seconds attention_backward;  ///< what `attention` takes of the backward pass
+  Seconds operators;           ///< part of `forward` that recomputation by operators runs again
+  Seconds unread;              ///< part of `forward` that full recomputation leaves out
   std::array<Seconds, recomputed_module_count> modules{};       ///< parts of `forward` that these modules take
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
   std::vector<TensorTransfer> unread_tensor;  ///< those in `forward_tensor` that full recomputation does not send again
@@ -129,7 +132,7 @@ struct Workload {
   /// Traced, or estimated of one worker: seconds in which a byte of a gradient gets into a bucket, and out of it.
   double copy_in = 0, copy_out = 0;
   double sharding = 0;      ///< traced under FSDP: what it does beyond that for a byte that is gathered or scattered
-  bool host_waits = false;  ///< traced: the host waits for the device in every step, and cannot run ahead
+  bool host_waits = false;  ///< the host waits for the device in every step, and cannot run ahead into the next
   bool sharded = false;     ///< traced under FSDP or ZeRO: the host's part of it is in the units' times
   /// The host sets the pace of the update: a kernel for every tensor, which dividing each of them leaves as many.
   bool host_updates = false;

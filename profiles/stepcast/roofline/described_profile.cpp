@@ -25,13 +25,21 @@ void add_copy(PassCost& pass, Seconds copy, const Device& device) {
   pass.part[KernelClass::memory] += copy;
 }
 
+/// Where the host waits for the device it is late for every layer, as measured steps say: the device then takes as long
+/// as the host to launch its kernels, one layer after the other (as in layouts, described.cpp).
+PassCost paced(const PassTime& time, const ModelShape& model, const Device& device) {
+  PassCost cost = cost_of(time, device);
+  if (!device.on_host && waits_for_device(model.kernels)) cost.device = time.elapsed(device);
+  return cost;
+}
+
 Layer layer_of(const UnitShape& unit, const ModelShape& model, const Device& device, double samples) {
   UnitTimes times;
   for (const OperatorShape& o : unit.operators)
     times.add(device, model.dtype, o, work_of(o, samples).for_pairs(o, samples * double(model.heads)));
   Layer layer;
-  layer.forward = cost_of(times.forward, device);
-  layer.backward = cost_of(times.backward(), device);
+  layer.forward = paced(times.forward, model, device);
+  layer.backward = paced(times.backward(), model, device);
   const double parameters = unit.divided_parameters + unit.other_parameters + unit.expert_parameters;
   const WeightCopies copies =
       weight_copies(device, model.kernels, parameters, size_of(model.dtype), size_of(gradient_type(model)));

@@ -132,6 +132,13 @@ enum class KernelSet : std::uint8_t { megatron, compiled, eager, deepspeed };
 [[nodiscard]] std::string_view name_of(KernelSet);  ///< "compiled"
 [[nodiscard]] constexpr bool is_pytorch(KernelSet k) { return k != KernelSet::megatron; }
 [[nodiscard]] constexpr bool is_eager(KernelSet k) { return k == KernelSet::eager || k == KernelSet::deepspeed; }
+/// Whose host waits for the device: in every step for the norm of all gradients as a number (Megatron-LM,
+/// megatron/core/optimizer/clip_grads.py; DeepSpeed, runtime/zero/stage_1_and_2.py), and before a micro-batch for the
+/// sizes of its data (megatron/core/tensor_parallel/data.py, broadcast_data). PyTorch's own loops clip with the norm on
+/// the device, and run ahead.
+[[nodiscard]] constexpr bool waits_for_device(KernelSet k) {
+  return k == KernelSet::megatron || k == KernelSet::deepspeed;
+}
 /// Four bytes a weight, and none beside them.
 [[nodiscard]] constexpr bool holds_whole_weights(KernelSet k) {
   return k == KernelSet::compiled || k == KernelSet::eager;

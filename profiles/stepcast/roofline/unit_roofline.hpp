@@ -27,11 +27,14 @@ struct PassTime {
     return {matrix - part.matrix, memory - part.memory, kernels - part.kernels};
   }
   [[nodiscard]] Seconds host(const Device& d) const { return d.issue * kernels + (d.on_host ? device() : Seconds()); }
+  /// What the kernels take where they run, and between them what the device waits for a host that launches none before
+  /// the last one has ended.
+  [[nodiscard]] Seconds busy(const Device& d) const {
+    return device() + (d.on_host || d.launch_blocking ? d.issue * kernels : Seconds());
+  }
   /// The host takes longer to launch the kernels than the device to run them.
   [[nodiscard]] bool paced_by_host(const Device& d) const { return !d.on_host && host(d) >= device(); }
-  [[nodiscard]] Seconds elapsed(const Device& d) const {
-    return d.launch_blocking && !d.on_host ? device() + host(d) : std::max(device(), host(d));
-  }
+  [[nodiscard]] Seconds elapsed(const Device& d) const { return std::max(busy(d), host(d)); }
 };
 
 /// As a profile has it: on the device's stream, or all of it on the thread that computes.

@@ -141,6 +141,45 @@ TEST_CASE("a described model is at the pace of the host from some time a kernel 
   }
 }
 
+TEST_CASE("data parallelism of a described model is one step, whoever predicts it and whatever paces it") {
+  Cluster eight;
+  eight.name = "eight";
+  eight.nodes = 1, eight.devices_per_node = 8;
+  eight.inside = {microseconds(5), BytesPerSecond(200e9)};
+  for (const char* kernels : {"megatron", "compiled", "eager", "deepspeed"})
+    for (const double issue : {0.0, 10e-6, 46e-6, 300e-6})
+      for (const double samples : {1.0, 8.0}) {
+        CAPTURE(kernels);
+        CAPTURE(issue);
+        CAPTURE(samples);
+        Device device = *shipped_device("h100-sxm5-80gb");
+        device.issue = Seconds(issue);
+        const ModelShape model =
+            model_shape_of(std::string("gpt:hidden=768,layers=12,heads=12,seq=1024,kernels=") + kernels);
+        const Answer<Prediction> plain =
+            predicted(described_profile(model, device, samples), eight, plan_spec_of("ddp"));
+        REQUIRE(plain);
+        LayoutOptions options;
+        options.global_batch = 8 * samples;
+        const Answer<LayoutPrediction> layout =
+            predicted(workload_of(model, device), eight, layout_plan_of("layout()/ddp"), options);
+        REQUIRE(layout);
+        CHECK(layout->iteration.value() == doctest::Approx(plain->iteration.value()).epsilon(0.02));
+      }
+}
+
+TEST_CASE("a host that is a step ahead hides gradients and update behind its own work") {
+  const auto parts = [](const char* words, double issue) {
+    const LayoutPrediction p = described(words, "layout(mb=4)/ddp", Seconds(issue));
+    CHECK(p.iteration.value() ==
+          doctest::Approx((p.breakdown.compute + p.breakdown.copies + p.breakdown.update).value()));
+    return p.breakdown;
+  };
+  CHECK(parts(",kernels=compiled", 0).update > Seconds(0));
+  CHECK(parts(",kernels=compiled", 1e-3).update == Seconds(0));
+  CHECK(parts(",kernels=megatron", 1e-3).update > Seconds(0));  // its host waits for the norm of the gradients
+}
+
 TEST_CASE("a host that waits for every kernel adds the time that it takes for each") {
   const auto step = [](const char* words, double issue) {
     return described(words, "layout(mb=2)/ddp", Seconds(issue)).iteration.value();

@@ -146,7 +146,7 @@ TEST_CASE("Data parallelism alone is what the model of gradients predicts") {
         const Seconds layout = step(w, c, std::string("layout(mb=4)/") + strategy, 4 * devices);
         CHECK(layout.value() == Approx(flat->iteration.value()).epsilon(0.03));
       }
-    // Alone, to the digit but for the host, which runs ahead from layer to layer.
+    // Alone, to the digit.
     const Answer<Prediction> alone =
         predicted(described_profile(shape, device(), 4), machines(1, 1), plan_spec_of("ddp"));
     REQUIRE(alone);
