@@ -23,8 +23,9 @@ LLAMA = ("llama3-8b", 64)
 MODELS = [LLAMA, ("qwen3-32b", 64), ("mixtral-8x7b", 64), ("gpt2-xl", 64), ("llama3-8b:dtype=f16", 64),
           ("llama3-8b:gradients=bf16", 64), ("llama3-8b:kernels=compiled,loss=eager", 64),
           ("llama3-8b:kernels=eager,loss=compiled", 64), ("gpt2-xl:loss=compiled", 64),
-          ("llama3-8b:linear=f8,optimizer=muon", 64), ("gemma3-12b", 64), ("llama3-8b:dtype=f32", 64), ("bert:hidden=1024,layers=24,heads=16,seq=512", 64),
-          ("resnet50:image=224", 64), (TRACE, 4)]
+          ("llama3-8b:linear=f8,optimizer=muon", 64), ("llama3-8b:linear=f4", 64), ("gemma3-12b", 64),
+          ("llama3-8b:dtype=f32", 64), ("bert:hidden=1024,layers=24,heads=16,seq=512", 64), ("resnet50:image=224", 64),
+          (TRACE, 4)]
 PLANS = ["ddp", "ddp(bucket=100 MiB)", "dear(bucket=8 MiB)", "horovod", "fsdp", "zero2", "layout(zero=1)/ddp",
          "layout(zero=3, shard=8)/ddp", "layout(zero=3, in_flight=4)/ddp", "layout(zero=3, recompute=full)/ddp",
          "layout(recompute=selective)/ddp", "layout(zero=2, mb=1)/ddp", "layout(mb=1)/ddp", "layout(tp=4)/ddp",
@@ -45,9 +46,10 @@ def printed(program):
     for model, devices in MODELS:
         for plan in PLANS:
             traced = isinstance(model, Path)
-            command = [str(program), "predict", *([str(model)] if traced else ["--model", model, "--device", "h100"]),
+            chip = "b200" if "linear=f4" in str(model) else "h100"  # H100 has no products of four bits
+            command = [str(program), "predict", *([str(model)] if traced else ["--model", model, "--device", chip]),
                        *(["--workers", str(devices), "--per-node", "2", "--network", "100GbE"] if traced
-                         else ["--cluster", f"{devices // 8}xdgx-h100"]),
+                         else ["--cluster", f"{devices // 8}xdgx-{chip}"]),
                        "--plan", plan, "--global-batch", str(devices * 8), "--json"]
             done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
             if done.returncode not in (0, 1):  # a layout that this model has not, told in a line

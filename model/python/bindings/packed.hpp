@@ -119,7 +119,7 @@ inline constexpr Fidelity last_of<Fidelity> = Fidelity::periodic;
 template <>
 inline constexpr CollectiveRole last_of<CollectiveRole> = CollectiveRole::unknown;
 template <>
-inline constexpr DataType last_of<DataType> = DataType::f8;
+inline constexpr DataType last_of<DataType> = DataType::f4;
 template <>
 inline constexpr NodeKind last_of<NodeKind> = NodeKind::transfer;
 template <>

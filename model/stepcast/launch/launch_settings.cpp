@@ -24,6 +24,13 @@ constexpr std::array programs = {Program{"pytorch", "PyTorch DDP", why_not_ddp, 
                                  Program{"deepspeed", "DeepSpeed", why_not_deepspeed, deepspeed_text},
                                  Program{"horovod", "Horovod", why_not_horovod, horovod_text}};
 
+std::string why_not(const Program& program, const LaunchInput& in) {
+  const bool in_four_bits = in.workload.shape && linear_type(*in.workload.shape) == DataType::f4;
+  if (in_four_bits && program.framework != "megatron")
+    return "linear layers in NVFP4 (linear=f4) are Transformer Engine's, which Megatron-LM runs";
+  return program.why_not(in);
+}
+
 /// Horovod's last release is older than PyTorch 2.1: it is for who asks for it, or for its way of sending gradients.
 bool asked(const Program& program, std::string_view framework, const PlanSpec& gradients) {
   if (!framework.empty()) return program.framework == framework;
@@ -77,7 +84,7 @@ std::vector<LaunchSettings> launch_settings(const Workload& workload, const Layo
     if (!asked(program, framework, prediction.plan.gradients)) continue;
     const auto by = std::ranges::find(own, program.framework, &OwnKernels::framework);
     in.by_own_kernels = by != own.end() ? by->memory : Bytes(0);
-    LaunchSettings settings{program.title, {}, program.why_not(in)};
+    LaunchSettings settings{program.title, {}, why_not(program, in)};
     if (settings.cannot.empty() && device_memory > Bytes(0) && in.by_own_kernels > device_memory)
       settings.cannot = "by its own kernels a device holds " + text_of(in.by_own_kernels) + " of " +
                         text_of(device_memory) + " (--framework " + std::string(program.framework) + ")";
@@ -93,7 +100,7 @@ std::string why_not_launched(const Workload& workload, const LayoutPlan& plan, s
   std::vector<std::pair<std::string, std::string>> refusals;  // reasons, and which programs have them
   for (const Program& program : programs) {
     if (!asked(program, framework, plan.gradients)) continue;
-    std::string why = program.why_not(in);
+    std::string why = why_not(program, in);
     if (why.empty()) return {};
     const auto same = std::ranges::find(refusals, why, &std::pair<std::string, std::string>::first);
     if (same != refusals.end()) same->second += ", " + std::string(program.title);

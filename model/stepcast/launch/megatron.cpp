@@ -161,7 +161,11 @@ void add_precision(const Workload& workload, Arguments& out) {
     if (workload.bytes_of_gradient <= 2) out.flag("grad-reduce-in-bf16");
   }
   if (workload.dtype == DataType::f16) out.flag("fp16");
-  if (workload.shape && linear_type(*workload.shape)) {
+  const std::optional<DataType> linear = workload.shape ? linear_type(*workload.shape) : std::nullopt;
+  if (linear == DataType::f4) {
+    out.option("fp4-format", "e2m1");
+    out.option("fp4-recipe", "nvfp4");
+  } else if (linear) {
     out.option("fp8-format", "hybrid");
     out.option("fp8-recipe", "tensorwise");  // by delayed scaling, its default, it does no norms or activations again
   }

@@ -28,6 +28,7 @@ constexpr std::array data_types{
     DataTypeFacts{DataType::i32, "i32", 4},      DataTypeFacts{DataType::i16, "i16", 2},
     DataTypeFacts{DataType::i8, "i8", 1},        DataTypeFacts{DataType::u8, "u8", 1},
     DataTypeFacts{DataType::boolean, "bool", 1}, DataTypeFacts{DataType::f8, "f8", 1},
+    DataTypeFacts{DataType::f4, "f4", 0.5625},
 };
 
 /// What frameworks call their types, in lower case and without the prefixes "c10::" and "torch.".
@@ -72,6 +73,9 @@ constexpr std::array aliases{
     Alias{"float8_e4m3fnuz", DataType::f8},
     Alias{"float8_e5m2fnuz", DataType::f8},
     Alias{"float8_e8m0fnu", DataType::f8},
+    Alias{"fp8", DataType::f8},
+    Alias{"mxfp8", DataType::f8},
+    Alias{"nvfp4", DataType::f4},
 };
 
 /// Nothing that a training step does takes eleven days or moves a petabyte: such numbers are wrong units.

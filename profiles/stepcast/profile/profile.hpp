@@ -35,8 +35,8 @@
 
 namespace [[gnu::visibility("default")]] stepcast {
 
-enum class DataType : std::uint8_t { f64, f32, tf32, f16, bf16, i64, i32, i16, i8, u8, boolean, f8 };
-/// Bytes per element.
+enum class DataType : std::uint8_t { f64, f32, tf32, f16, bf16, i64, i32, i16, i8, u8, boolean, f8, f4 };
+/// Bytes per element; of f4 with its part of the 8-bit scale that 16 of them share (NVFP4).
 [[nodiscard]] double size_of(DataType);
 [[nodiscard]] std::string_view name_of(DataType);
 /// "float", "Float", "c10::BFloat16", "f16", ...; Inapplicable for an unknown name.

@@ -123,8 +123,10 @@ std::string ModelDescriptionText::word(std::string_view key, std::string_view st
   return given->value;
 }
 
-DataType ModelDescriptionText::data_type(std::string_view key, DataType standard) {
-  const DataType known[] = {DataType::f64, DataType::f32, DataType::tf32, DataType::f16, DataType::bf16, DataType::f8};
+DataType ModelDescriptionText::data_type(std::string_view key, DataType standard, bool of_products) {
+  std::vector<DataType> known{DataType::f64, DataType::f32,  DataType::tf32,
+                              DataType::f16, DataType::bf16, DataType::f8};
+  if (of_products) known.push_back(DataType::f4);
   const Given* given = asked(key);
   if (given == nullptr) return standard;
   const Answer<DataType> type = data_type_of(given->value);

@@ -48,7 +48,7 @@ struct Device {
   Bytes memory;                          ///< 0 = unknown
   BytesPerSecond memory_bandwidth;       ///< as reached by memory-bound kernels
   BytesPerSecond cast_bandwidth{};       ///< of kernels that write four bytes for two they read; 0: memory_bandwidth
-  std::array<double, 12> matrix_rate{};  ///< operations per second of matrix products, by DataType; 0 = unknown
+  std::array<double, 13> matrix_rate{};  ///< operations per second of matrix products, by DataType; 0 = unknown
   double matrix_efficiency = 1;          ///< largest share of the peak that a large product reaches
   double half_m = 0, half_n = 0, half_k = 0;  ///< extents at which the efficiency along one dimension is a half of that
   double half_output = 0;                     ///< elements of all results at which tiles occupy a half of the device

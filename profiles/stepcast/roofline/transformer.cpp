@@ -80,6 +80,7 @@ struct Transformer {
   [[nodiscard]] double h() const { return double(hidden); }
   [[nodiscard]] double e() const { return size_of(dtype); }
   [[nodiscard]] bool casts() const { return linear_dtype != dtype; }
+  [[nodiscard]] bool in_four_bits() const { return linear_dtype == DataType::f4; }
   /// Bytes of an element that only a linear layer keeps for its backward pass.
   [[nodiscard]] double kept_e() const { return size_of(linear_dtype); }
   /// Of all pairs of tokens those that a sample computes, on average over the layers. A query of a causal window meets
@@ -299,8 +300,10 @@ void mark_unread(const Transformer& t, std::vector<OperatorShape>& operators) {
 /// (torchao, float8_linear.py and float8_ops.py of 2024, one scale a tensor) reads a tensor for its largest number,
 /// reads it again and writes the cast one, and backward turns copies of input and gradient; eager, absolute values,
 /// the largest of them, four bytes, scaling, clamping and casting are kernels of their own (float8_utils.py and
-/// float8_tensor.py of 2025). Norms, attention, router
-/// and logits stay as they are; of weights all is counted once a step (UpdateShape).
+/// float8_tensor.py of 2025). To four bits (NVFP4) Transformer Engine first reads a tensor for the largest number of
+/// all, whose scale is that of the 8-bit scales of its blocks, and what sums over tokens it rotates on the way
+/// (transformer_engine/pytorch/tensor/nvfp4_tensor.py). Norms, attention, router and logits stay as they are; of
+/// weights all is counted once a step (UpdateShape).
 std::vector<OperatorShape> with_short_products(const Transformer& t, const std::vector<OperatorShape>& operators) {
   if (!t.casts()) return operators;
   std::vector<OperatorShape> out;
@@ -314,11 +317,12 @@ std::vector<OperatorShape> with_short_products(const Transformer& t, const std::
       const double wide = t.e(), narrow = t.kept_e();
       const double input = t.eager()        ? 4 * wide + 24 + narrow  // bytes an element
                            : t.is_pytorch() ? 2 * wide + narrow
-                                            : wide + 2 * narrow;
+                                            : (t.in_four_bits() ? 2 : 1) * wide + 2 * narrow;
       const double turned = t.is_pytorch() ? 2 * narrow : 0, gradient = input + turned;
       const Bytes cast(p.batch * p.m * p.k * input);
-      out.push_back(memory_bound("cast for " + o.name, division, cast, t.eager() ? 6 : 1,
-                                 (gradient * p.n / p.k + turned) / input));
+      const double kernels = t.eager() ? 6 : t.in_four_bits() ? 2 : 1;
+      out.push_back(
+          memory_bound("cast for " + o.name, division, cast, kernels, (gradient * p.n / p.k + turned) / input));
       out.back().expert = o.expert;
       out.back().module = o.module;
       o.operands = t.linear_dtype;
@@ -633,9 +637,9 @@ void check_newer_keys(ModelDescriptionText& text, const Transformer& t) {
 
 /// Short products, windows and the optimizer, each with what it belongs to.
 void read_recipe(ModelDescriptionText& text, Transformer& t) {
-  t.linear_dtype = text.data_type("linear", t.dtype);
-  if (size_of(t.linear_dtype) > size_of(t.dtype) || (t.casts() && t.linear_dtype != DataType::f8))
-    text.refuse("linear", "f8, or dtype = " + std::string(name_of(t.dtype)), std::string(name_of(t.linear_dtype)),
+  t.linear_dtype = text.data_type("linear", t.dtype, true);
+  if (size_of(t.linear_dtype) > size_of(t.dtype) || (t.casts() && t.linear_dtype != DataType::f8 && !t.in_four_bits()))
+    text.refuse("linear", "f8, f4, or dtype = " + std::string(name_of(t.dtype)), std::string(name_of(t.linear_dtype)),
                 "the type in which linear layers multiply");
   t.window = text.integer("window", 0, 0, 1 << 24);
   t.full_every = text.integer("full_every", 0, 0, 10000);

@@ -206,6 +206,11 @@ TEST_CASE("launch settings: modules that are done again are Megatron-LM's alone"
   const std::string in_8_bits = settings("Megatron-LM", prediction(l, 8), model + ",dtype=bf16,linear=f8").text;
   CHECK(contains(in_8_bits, "--fp8-format hybrid \\\n--fp8-recipe tensorwise"));
   CHECK_FALSE(contains(in_8_bits, "--attention-backend"));
+  const std::string in_4_bits = model + ",dtype=bf16,linear=f4";
+  CHECK(
+      contains(settings("Megatron-LM", prediction(l, 8), in_4_bits).text, "--fp4-format e2m1 \\\n--fp4-recipe nvfp4"));
+  for (const char* other : {"torchtitan", "DeepSpeed", "PyTorch FSDP"})
+    CHECK(contains(settings(other, prediction(l, 8), in_4_bits).cannot, "NVFP4 (linear=f4) are Transformer Engine's"));
   const auto with = [&](const std::string& kernel) {
     return settings("Megatron-LM", prediction(l, 8), "gpt:hidden=1024,layers=24,heads=16,seq=1024,attention=" + kernel);
   };

@@ -289,6 +289,14 @@ TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the 
   CHECK((after.input_gradient.memory - before.input_gradient.memory).value() ==
         doctest::Approx(memory_time(device, Bytes(4 * 8192 * (5 * 4096.0 + 2 * 11008))).value()));
   CHECK(times_of(eight, 2).forward.matrix == times_of(whole, 2).forward.matrix);  // logits
+  // In four bits Transformer Engine reads twice; a sixteenth of a byte of each element is its scale's.
+  device.matrix_rate[std::size_t(DataType::f4)] = 4 * device.matrix_rate[std::size_t(DataType::bf16)];
+  const ModelShape four = model_shape_of(text + ",linear=f4");
+  CHECK(linear_type(four) == DataType::f4);
+  CHECK(times_of(four, 1).weight_gradient.matrix.value() == doctest::Approx(before.weight_gradient.matrix.value() / 4));
+  CHECK((times_of(four, 1).forward.memory - before.forward.memory).value() ==
+        doctest::Approx(memory_time(device, Bytes((4 + 2 * 0.5625) * inputs)).value()));
+  CHECK_THROWS_WITH_AS(model_shape_of(text + ",dtype=f4"), doctest::Contains("dtype"), InputError);
   // PyTorch reads twice and writes once; backward it turns a copy of the input, and of the gradient one more.
   const double gradients = 8192 * (5 * 4096.0 + 2 * 11008);
   const UnitTimes plain = times_of(model_shape_of(text + ",kernels=compiled"), 1),
@@ -301,8 +309,8 @@ TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the 
   const KeptActivations &kept = block_of(eight).kept, &was = block_of(whole).kept;
   CHECK((was.sequence - kept.sequence).value() == 8192 * 2 * 4096.0);
   CHECK((was.divided - kept.divided).value() == 8192 * (11008 - 4096.0));
-  CHECK(refusal(text + ",linear=f32").find("f8, or dtype = bf16") != std::string::npos);
-  CHECK(refusal("gpt:hidden=64,layers=1,heads=1,seq=8,linear=bf16").find("f8, or dtype = f16") != std::string::npos);
+  CHECK(refusal(text + ",linear=f32").find("f8, f4, or dtype = bf16") != std::string::npos);
+  CHECK(refusal("gpt:hidden=64,layers=1,heads=1,seq=8,linear=bf16").find("f8, f4, or dtype = f16") != std::string::npos);
 }
 
 TEST_CASE("a window leaves out pairs of tokens, but in the layers that see all") {
