@@ -71,6 +71,10 @@ Device checked(Device device, std::string_view source) {
     throw InputError(std::string(source) + "#/matrix_rate", "the rate of at least one data type", "none");
   require(device.matrix_efficiency >= 1e-9 && device.matrix_efficiency <= 1, source, "matrix_efficiency",
           "a share from 1e-9 to 1", device.matrix_efficiency);
+  for (std::size_t i = 0; i < device.relative_efficiency.size(); ++i)
+    if (const double relative = device.relative_efficiency[i]; relative != 0)
+      require(relative >= 0.1 && relative <= 10, source, "relative_efficiency/" + data_type_names()[i],
+              "a factor from 0.1 to 10", relative);
   up_to("half_m", device.half_m, most_extent);
   up_to("half_n", device.half_n, most_extent);
   up_to("half_k", device.half_k, most_extent);
@@ -100,7 +104,8 @@ double matrix_efficiency(const Device& device, const MatrixProduct& p) {
 }
 
 Seconds matrix_time(const Device& device, DataType dtype, const MatrixProduct& p) {
-  return time_at(device, dtype, p, matrix_efficiency(device, p));
+  const double relative = device.relative_efficiency[static_cast<std::size_t>(dtype)];
+  return time_at(device, dtype, p, std::min(1.0, matrix_efficiency(device, p) * (relative > 0 ? relative : 1)));
 }
 
 std::string_view name_of(AttentionKernel kernel) {
@@ -116,7 +121,7 @@ AttentionRate attention_rate(const Device& device, std::optional<AttentionKernel
 }
 
 Seconds attention_time(const Device& device, DataType dtype, const MatrixProduct& p, double share) {
-  return time_at(device, dtype, p, share > 0 ? share : matrix_efficiency(device, p));
+  return share > 0 ? time_at(device, dtype, p, share) : matrix_time(device, dtype, p);
 }
 
 Seconds memory_time(const Device& device, Bytes traffic, double kernels) {
@@ -143,6 +148,8 @@ std::string json_of(const Device& d) {
   for (std::size_t i = 0; i < d.matrix_rate.size(); ++i)
     if (d.matrix_rate[i] > 0) json["matrix_rate"][data_type_names()[i]] = d.matrix_rate[i];
   json["matrix_efficiency"] = d.matrix_efficiency;
+  for (std::size_t i = 0; i < d.relative_efficiency.size(); ++i)
+    if (d.relative_efficiency[i] > 0) json["relative_efficiency"][data_type_names()[i]] = d.relative_efficiency[i];
   json["half_m"] = d.half_m;
   json["half_n"] = d.half_n;
   json["half_k"] = d.half_k;
@@ -162,11 +169,26 @@ std::string json_of(const Device& d) {
 }
 
 Device device_of_json(std::string_view text, std::string_view source) {
-  static const std::vector<std::string> known{
-      "schema",       "name",   "memory",  "memory_bandwidth", "matrix_rate",       "matrix_efficiency",
-      "half_m",       "half_n", "half_k",  "half_output",      "attention_forward", "attention_backward",
-      "kernel_floor", "issue",  "on_host", "relative_error",   "attention_kernels", "cast_bandwidth",
-      "provenance"};
+  static const std::vector<std::string> known{"schema",
+                                              "name",
+                                              "memory",
+                                              "memory_bandwidth",
+                                              "matrix_rate",
+                                              "matrix_efficiency",
+                                              "half_m",
+                                              "half_n",
+                                              "half_k",
+                                              "half_output",
+                                              "attention_forward",
+                                              "attention_backward",
+                                              "kernel_floor",
+                                              "issue",
+                                              "on_host",
+                                              "relative_error",
+                                              "attention_kernels",
+                                              "cast_bandwidth",
+                                              "provenance",
+                                              "relative_efficiency"};
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_schema(schema);
@@ -185,6 +207,15 @@ Device device_of_json(std::string_view text, std::string_view source) {
   const bool level_known = top.has("matrix_efficiency");
   if (level_known) d.matrix_efficiency = top.at("matrix_efficiency").number();
   else if (!d.on_host) d.matrix_efficiency = sustained_by_a100;
+  if (top.has("relative_efficiency")) {
+    const JsonNode relative = top.at("relative_efficiency");
+    relative.require_keys(data_type_names());
+    for (std::size_t i = 0; i < d.relative_efficiency.size(); ++i)
+      if (const std::string& type = data_type_names()[i]; relative.has(type.c_str())) {
+        d.relative_efficiency[i] = relative.at(type.c_str()).number();
+        if (d.relative_efficiency[i] == 0) relative.at(type.c_str()).refuse("a factor from 0.1 to 10");
+      }
+  }
   if (top.has("half_m")) d.half_m = top.at("half_m").number();
   if (top.has("half_n")) d.half_n = top.at("half_n").number();
   if (top.has("half_k")) d.half_k = top.at("half_k").number();

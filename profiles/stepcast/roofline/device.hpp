@@ -50,6 +50,8 @@ struct Device {
   BytesPerSecond cast_bandwidth{};       ///< of kernels that write four bytes for two they read; 0: memory_bandwidth
   std::array<double, 13> matrix_rate{};  ///< operations per second of matrix products, by DataType; 0 = unknown
   double matrix_efficiency = 1;          ///< largest share of the peak that a large product reaches
+  /// By DataType, what products of it reach of their own peak over what `matrix_efficiency` says; 0: the same.
+  std::array<double, 13> relative_efficiency{};
   double half_m = 0, half_n = 0, half_k = 0;  ///< extents at which the efficiency along one dimension is a half of that
   double half_output = 0;                     ///< elements of all results at which tiles occupy a half of the device
   /// Shares of the peak that fused attention reaches, in its forward and its backward kernel; 0: as other products.

@@ -188,3 +188,14 @@ TEST_CASE("shipped devices are valid, named once, and say where their numbers co
   }
   CHECK(shipped_device("no such device") == nullptr);
 }
+
+TEST_CASE("a device's products of one type may reach more of their peak than others") {
+  Device device = *shipped_device("gb200-192gb");
+  const MatrixProduct p{1, 8192, 8192, 8192};
+  const double eight = matrix_time(device, DataType::f8, p).value(),
+               half = matrix_time(device, DataType::bf16, p).value();
+  CHECK(half / eight == doctest::Approx(2 * 1.15));
+  CHECK(device_of_json(json_of(device), "again").relative_efficiency == device.relative_efficiency);
+  device.relative_efficiency[std::size_t(DataType::f8)] = 1e-3;
+  CHECK_THROWS_WITH_AS(checked(device, "mine"), doctest::Contains("relative_efficiency/f8"), InputError);
+}

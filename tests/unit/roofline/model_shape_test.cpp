@@ -310,7 +310,8 @@ TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the 
   CHECK((was.sequence - kept.sequence).value() == 8192 * 2 * 4096.0);
   CHECK((was.divided - kept.divided).value() == 8192 * (11008 - 4096.0));
   CHECK(refusal(text + ",linear=f32").find("f8, f4, or dtype = bf16") != std::string::npos);
-  CHECK(refusal("gpt:hidden=64,layers=1,heads=1,seq=8,linear=bf16").find("f8, f4, or dtype = f16") != std::string::npos);
+  CHECK(refusal("gpt:hidden=64,layers=1,heads=1,seq=8,linear=bf16").find("f8, f4, or dtype = f16") !=
+        std::string::npos);
 }
 
 TEST_CASE("a window leaves out pairs of tokens, but in the layers that see all") {
