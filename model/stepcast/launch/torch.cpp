@@ -76,15 +76,18 @@ std::string autocast(const Workload& w) {
   return "with torch.autocast(\"cuda\", dtype=" + std::string(torch_name(w.dtype)) + "):";
 }
 
-/// `casts`: the loss is computed under autocast, since no wrapper casts.
+/// `casts`: the loss is computed under autocast, since no wrapper casts. Halves need their loss scaled, whoever casts
+/// (fully_shard's gradients as well: PyTorch, test_fully_shard_grad_scaler.py).
 std::string accumulation_lines(const LaunchInput& in, bool casts) {
   const std::string samples = counted(in.layout.micro_batch, "sample"), count = std::to_string(in.micro_batches);
   const std::string overlap = in.layout.overlap_gradients ? "" : "\n# no overlap was assumed";
-  const bool scales = casts && in.workload.dtype == DataType::f16;
+  const bool scales = mixed_precision(in.workload) && in.workload.dtype == DataType::f16;
   const std::string loss = scales ? "scaler.scale(loss" : "(loss", backward = ").backward()";
   const std::string last =
       scales ? "\nscaler.step(optimizer), scaler.update()  # scaler = torch.amp.GradScaler()" : "\noptimizer.step()";
-  if (in.micro_batches == 1 && !casts) return "# batches of " + samples + " a device" + overlap;
+  if (in.micro_batches == 1 && !casts)
+    return "# batches of " + samples + " a device" +
+           (scales ? "\nscaler.scale(loss_of(model, batch)).backward()" : "") + overlap + (scales ? last : "");
   if (in.micro_batches == 1)
     return autocast(in.workload) + "  # batches of " + samples + " a device\n    loss = loss_of(model, batch)\n" +
            (scales ? "scaler.scale(loss).backward()" : "loss.backward()") + overlap + last;

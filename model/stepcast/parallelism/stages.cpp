@@ -122,6 +122,7 @@ class StagePasses {
     return {elapsed, {elapsed.forward - device.forward, elapsed.backward - device.backward}, one_by_one_};
   }
   [[nodiscard]] Seconds copies() const { return copies_; }
+  [[nodiscard]] bool sharded() const { return sharded_; }
   [[nodiscard]] bool host_is_ahead() const { return workload_.shape && !waits_; }
 
  private:
@@ -410,7 +411,8 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       stage.parts.idle = all.waits.forward + all.waits.backward;
       if (passes.host_is_ahead()) stage.parts.meanwhile = stage.parts.idle, stage.parts.paced = Seconds(0);
       // A host that sets the pace issues what sharding adds, too, beside which the device sends.
-      if (stage.parts.idle > Seconds(0)) stage.parts.compute += std::exchange(stage.parts.sharding, Seconds(0));
+      if (stage.parts.idle > Seconds(0) || !passes.sharded())
+        stage.parts.compute += std::exchange(stage.parts.sharding, Seconds(0));
     }
     add_sends(v);
   }

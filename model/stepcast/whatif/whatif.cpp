@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include <algorithm>
+#include <optional>
 namespace stepcast {
 
 #define STEPCAST_MEMBER(name) \
@@ -36,8 +38,37 @@ WhatIfSpec whatif_with(std::string_view name, std::string_view option, double va
   return spec;
 }
 
+namespace {
+
+// A described layer that the host is late for takes as long on the device as its kernels take to launch
+// (described_profile.cpp). What-ifs change kernels and launches apart, and their result is late as the profile was.
+bool host_is_late(const Profile& p) {
+  constexpr double rounding = 1 + 1e-9;
+  return p.described && p.has_device() && std::ranges::any_of(p.layers, [](const Layer& layer) {
+           return layer.forward.device > layer.forward.part.sum() * rounding ||
+                  layer.backward.device > layer.backward.part.sum() * rounding;
+         });
+}
+
+Profile kernels_alone(Profile p) {
+  for (Layer& layer : p.layers)
+    for (PassCost* pass : {&layer.forward, &layer.backward}) pass->device = pass->part.sum();
+  return p;
+}
+
+Profile with_late_host(Profile p) {
+  for (Layer& layer : p.layers)
+    for (PassCost* pass : {&layer.forward, &layer.backward}) pass->device = std::max(pass->device, pass->host);
+  return p;
+}
+
+}  // namespace
+
 Answer<Profile> profile_after(const Scenario& scenario, const Profile& before, const Profile* other_batch, Feed* feed) {
-  Answer<Profile> profile = before;
+  const bool late = !scenario.empty() && host_is_late(before);
+  Answer<Profile> profile = late ? kernels_alone(before) : before;
+  std::optional<Profile> other;
+  if (late && other_batch != nullptr) other_batch = &other.emplace(kernels_alone(*other_batch));
   if (!scenario.empty()) profile->messages.clear();  // they were those of another step
   for (std::size_t i = 0; i < scenario.size(); ++i) {
     const WhatIf& what = *scenario[i].what;
@@ -48,6 +79,7 @@ Answer<Profile> profile_after(const Scenario& scenario, const Profile& before, c
       if (Answer<InputPipeline> after = what.feed_after(in)) feed->pipeline = std::make_shared<InputPipeline>(*after);
     profile = std::move(changed);
   }
+  if (late) *profile = with_late_host(std::move(*profile));
   return checked(with_step_times_scaled(std::move(*profile), before), "what-if");
 }
 

@@ -460,7 +460,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.bytes_of_weight = size_of(shape.dtype), w.bytes_of_gradient = size_of(shape.gradient_dtype);
   w.bytes_of_state = update.bytes_of_state;
   w.update = update.time(device, shape.dtype).device();
-  w.host_waits = !device.on_host && waits_for_device(shape.kernels);
+  w.host_waits = !device.on_host && (waits_for_device(shape.kernels) || shape.launch_blocking);
   w.relative_error = device.relative_error;
   w.unmeasured = device.relative_error == 0;
   w.activations_known = true;

@@ -75,6 +75,7 @@ constexpr std::array aliases{
     Alias{"float8_e8m0fnu", DataType::f8},
     Alias{"fp8", DataType::f8},
     Alias{"mxfp8", DataType::f8},
+    Alias{"fp4", DataType::f4},
     Alias{"nvfp4", DataType::f4},
 };
 

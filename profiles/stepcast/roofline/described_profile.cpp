@@ -29,7 +29,7 @@ void add_copy(PassCost& pass, Seconds copy, const Device& device) {
 /// as the host to launch its kernels, one layer after the other (as in layouts, described.cpp).
 PassCost paced(const PassTime& time, const ModelShape& model, const Device& device) {
   PassCost cost = cost_of(time, device);
-  if (!device.on_host && waits_for_device(model.kernels)) cost.device = time.elapsed(device);
+  if (!device.on_host && (waits_for_device(model.kernels) || model.launch_blocking)) cost.device = time.elapsed(device);
   return cost;
 }
 

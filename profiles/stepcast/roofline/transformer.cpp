@@ -641,6 +641,9 @@ void read_recipe(ModelDescriptionText& text, Transformer& t) {
   if (size_of(t.linear_dtype) > size_of(t.dtype) || (t.casts() && t.linear_dtype != DataType::f8 && !t.in_four_bits()))
     text.refuse("linear", "f8, f4, or dtype = " + std::string(name_of(t.dtype)), std::string(name_of(t.linear_dtype)),
                 "the type in which linear layers multiply");
+  if (t.in_four_bits() && t.dtype != DataType::bf16)
+    text.refuse("linear", "dtype=bf16 beside it", std::string(name_of(t.dtype)),
+                "Transformer Engine casts to NVFP4 from bf16 alone");
   t.window = text.integer("window", 0, 0, 1 << 24);
   t.full_every = text.integer("full_every", 0, 0, 10000);
   if (t.window > 0 && !t.flash)

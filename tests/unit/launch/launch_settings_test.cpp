@@ -463,6 +463,14 @@ TEST_CASE("launch settings: the precision that was predicted is set") {
   CHECK_FALSE(contains(ddp, "compress_hook"));
   CHECK(contains(settings("PyTorch DDP", prediction(l, 4), half).text, "bf16_compress_hook"));
   CHECK(contains(settings("PyTorch DDP", prediction(l, 4), bf16 + ",dtype=f16").text, "scaler.scale(loss / 4)"));
+  Layout sharded = l;
+  sharded.zero = 3;
+  const auto fsdp = [&](std::int64_t micro_batches, const std::string& more) {
+    return settings("PyTorch FSDP", prediction(sharded, micro_batches), bf16 + more).text;
+  };
+  CHECK(contains(fsdp(1, ",dtype=f16"), "scaler.scale(loss_of(model, batch)).backward()\nscaler.step(optimizer)"));
+  CHECK(contains(fsdp(4, ",dtype=f16"), "scaler.scale(loss / 4).backward()"));
+  CHECK_FALSE(contains(fsdp(4, ""), "scaler"));
   CHECK_FALSE(contains(settings("PyTorch DDP", prediction(l, 4), bf16 + ",dtype=f32").text, "autocast"));
   CHECK(contains(settings("Megatron-LM", prediction(l, 1), half).text, "--grad-reduce-in-bf16"));
   CHECK_FALSE(contains(settings("Megatron-LM", prediction(l, 1), bf16).text, "--grad-reduce-in-bf16"));

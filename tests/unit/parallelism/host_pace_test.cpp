@@ -6,6 +6,7 @@
 #include <stepcast/parallelism/layout_step.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/whatif/whatif.hpp>
 
 #include <doctest/doctest.h>
 
@@ -146,7 +147,7 @@ TEST_CASE("data parallelism of a described model is one step, whoever predicts i
   eight.name = "eight";
   eight.nodes = 1, eight.devices_per_node = 8;
   eight.inside = {microseconds(5), BytesPerSecond(200e9)};
-  for (const char* kernels : {"megatron", "compiled", "eager", "deepspeed"})
+  for (const char* kernels : {"megatron", "compiled", "eager", "deepspeed", "compiled,launch=blocking"})
     for (const double issue : {0.0, 10e-6, 46e-6, 300e-6})
       for (const double samples : {1.0, 8.0}) {
         CAPTURE(kernels);
@@ -166,6 +167,25 @@ TEST_CASE("data parallelism of a described model is one step, whoever predicts i
         REQUIRE(layout);
         CHECK(layout->iteration.value() == doctest::Approx(plain->iteration.value()).epsilon(0.02));
       }
+}
+
+TEST_CASE("what-ifs of a described model change kernels and launches, and not what the host is late by") {
+  Device device = *shipped_device("h100-sxm5-80gb");
+  for (const char* kernels : {"megatron", "deepspeed"}) {
+    CAPTURE(kernels);
+    const ModelShape model =
+        model_shape_of(std::string("gpt:hidden=768,layers=12,heads=12,seq=1024,kernels=") + kernels);
+    const Profile one = described_profile(model, device, 1), eight = described_profile(model, device, 8);
+    const auto step = [](const Profile& p) { return lone_step_time(p).value(); };
+    const auto after = [&](const char* what) {
+      const Answer<Profile> changed = profile_after(scenario_of(what), one);
+      REQUIRE_MESSAGE(changed, changed.reason());
+      return step(*changed);
+    };
+    CHECK(after("cuda_graphs") < step(one) / 3);
+    CHECK(after("batch(to=8)") == doctest::Approx(step(eight)).epsilon(0.1));
+    CHECK(after("faster_device(by=10)") > step(one) * 0.8);
+  }
 }
 
 TEST_CASE("a host that is a step ahead hides gradients and update behind its own work") {

@@ -297,6 +297,7 @@ TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the 
   CHECK((times_of(four, 1).forward.memory - before.forward.memory).value() ==
         doctest::Approx(memory_time(device, Bytes((4 + 2 * 0.5625) * inputs)).value()));
   CHECK_THROWS_WITH_AS(model_shape_of(text + ",dtype=f4"), doctest::Contains("dtype"), InputError);
+  CHECK_THROWS_WITH_AS(model_shape_of(text + ",dtype=f16,linear=f4"), doctest::Contains("dtype=bf16"), InputError);
   // PyTorch reads twice and writes once; backward it turns a copy of the input, and of the gradient one more.
   const double gradients = 8192 * (5 * 4096.0 + 2 * 11008);
   const UnitTimes plain = times_of(model_shape_of(text + ",kernels=compiled"), 1),
