@@ -76,6 +76,13 @@ UnitPasses paced(const UnitPasses& host, const UnitPasses& device, bool host_wai
   return {forward, std::max({issued, ran, host.forward + device.backward}) - forward};
 }
 
+/// What the host needs for a unit, under PyTorch's ZeRO-2 and 3 its part of FSDP with it.
+UnitPasses issued(const PricedUnit& u, Recomputation r, int zero) {
+  UnitPasses issue{u.forward_issue, u.backward_issue + again(u, r).compute};
+  if (zero >= 2) issue.forward += u.forward_hooks, issue.backward += u.backward_hooks;
+  return issue;
+}
+
 /// The units of one virtual stage, in forward order, whose gathers and reductions run beside them; and what the host
 /// issues meanwhile.
 class StagePasses {
@@ -99,10 +106,9 @@ class StagePasses {
     const Seconds gather = sent.gather.time();
     forward_.push_back({gather, passes.forward, {}});
     backward_.push_back({gather, passes.backward + sent.codec, sent.reduce.time()});
-    UnitPasses issued{u.forward_issue, u.backward_issue + again(u, recomputation).compute};
-    if (zero >= 2) issued.forward += u.forward_hooks, issued.backward += u.backward_hooks;
-    host_.forward += issued.forward;
-    host_.backward += issued.backward;
+    const UnitPasses issue = issued(u, recomputation, zero);
+    host_.forward += issue.forward;
+    host_.backward += issue.backward;
     one_by_one_ += elapsed.forward - passes.forward + elapsed.backward - passes.backward;
     if (workload_.on_host) copies_ += 2 * sent.gather.copies, copies_ += sent.reduce.copies;
   }
@@ -157,8 +163,9 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
     const auto unit = static_cast<std::uint32_t>(of_kind.size());
     // Of some blocks every stage does as many again, which moves none of them.
     const Recomputation r = l.recomputed_blocks > 0 ? Recomputation::none : split.layout(unit, l).recomputation;
-    const UnitPasses passes = unit_passes(u, r, split.layout(unit, l).zero);
-    of_kind.push_back(passes.forward + passes.backward);
+    const int zero = split.layout(unit, l).zero;
+    const UnitPasses passes = unit_passes(u, r, zero), issue = issued(u, r, zero);
+    of_kind.push_back(std::max(passes.forward + passes.backward, issue.forward + issue.backward));
   }
   for (const std::uint32_t unit : split.sequence(workload)) time.push_back(of_kind[unit]);
   return stage_division(time, virtual_stages);
