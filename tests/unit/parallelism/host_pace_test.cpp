@@ -188,6 +188,27 @@ TEST_CASE("what-ifs of a described model change kernels and launches, and not wh
   }
 }
 
+TEST_CASE("stages of a launch-bound pipeline under FSDP are even by the host's work, so that doing less is no slower") {
+  Cluster eight;
+  eight.name = "eight";
+  eight.nodes = 1, eight.devices_per_node = 8;
+  eight.inside = {microseconds(5), BytesPerSecond(200e9)};
+  const Workload w = workload_of(model_shape_of("gpt:hidden=768,layers=12,heads=12,seq=1024,kernels=compiled"),
+                                 *shipped_device("h100-sxm5-80gb"));
+  LayoutOptions options;
+  options.global_batch = 64;
+  for (const char* zero : {"2", "3"}) {
+    const auto step = [&](const std::string& more) {
+      const Answer<LayoutPrediction> p = predicted(
+          w, eight, layout_plan_of("layout(dp=4, pp=2, mb=4, zero=" + std::string(zero) + more + ")/ddp"), options);
+      REQUIRE_MESSAGE(p, p.reason());
+      return p->iteration;
+    };
+    CHECK(step("") <= step(", recompute=selective"));
+    CHECK(step("") <= step(", stages=7+7"));
+  }
+}
+
 TEST_CASE("a host that is a step ahead hides gradients and update behind its own work") {
   const auto parts = [](const char* words, double issue) {
     const LayoutPrediction p = described(words, "layout(mb=4)/ddp", Seconds(issue));
