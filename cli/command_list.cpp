@@ -141,8 +141,8 @@ std::vector<Item> model_items() {
   const std::string latent = ", kv_rank=0 (latent attention, with q_rank=0, rope=64, v_head=head)";
   const std::string gradients =
       ", linear=dtype (f8, or f4: 8-bit linear layers, or NVFP4), gradients=dtype (f32 for bf16), optimizer=adam (or "
-      "adam8bit, "
-      "adafactor, lion, muon, sgd), kernels=megatron (or PyTorch's: compiled, eager, deepspeed), loss=kernels (of the "
+      "adam8bit, adafactor, lion, muon, sgd), kernels=megatron (or PyTorch's: compiled, eager, deepspeed), "
+      "loss=kernels (of the "
       "loss alone), launch=async (or blocking: CUDA_LAUNCH_BLOCKING=1)";
   items.push_back(
       {"gpt:",

@@ -77,7 +77,7 @@ std::string autocast(const Workload& w) {
 }
 
 /// `casts`: the loss is computed under autocast, since no wrapper casts. Halves need their loss scaled, whoever casts
-/// (fully_shard's gradients as well: PyTorch, test_fully_shard_grad_scaler.py).
+/// (fully_shard's gradients as well: PyTorch, distributed/tensor/_ops/_pointwise_ops.py).
 std::string accumulation_lines(const LaunchInput& in, bool casts) {
   const std::string samples = counted(in.layout.micro_batch, "sample"), count = std::to_string(in.micro_batches);
   const std::string overlap = in.layout.overlap_gradients ? "" : "\n# no overlap was assumed";

@@ -146,7 +146,7 @@ class StagePasses {
   const ShardedMessages& messages_;
   bool sharded_, waits_;
   std::vector<ShardedUnit> forward_, backward_;  // on the device
-  UnitPasses host_;                              // all of it
+  UnitPasses host_;                              // what it needs for them
   Seconds one_by_one_, copies_;
 };
 

@@ -75,7 +75,7 @@ Profile described_profile(const ModelShape& model, const Device& described, doub
   if (!device.on_host) profile.device = name;
   profile.batch_samples = samples;
   profile.described = true;
-  profile.device_error = device.relative_error;
+  profile.device_error = known_error(device, model);
   const DataType dtype = gradient_type(model);
   std::vector<std::pair<const UnitShape*, std::string>> units;
   for (const UnitShape& unit : model.units) {

@@ -301,8 +301,8 @@ void mark_unread(const Transformer& t, std::vector<OperatorShape>& operators) {
 /// reads it again and writes the cast one, and backward turns copies of input and gradient; eager, absolute values,
 /// the largest of them, four bytes, scaling, clamping and casting are kernels of their own (float8_utils.py and
 /// float8_tensor.py of 2025). To four bits (NVFP4) Transformer Engine first reads a tensor for the largest number of
-/// all, whose scale is that of the 8-bit scales of its blocks, and what sums over tokens it rotates on the way
-/// (transformer_engine/pytorch/tensor/nvfp4_tensor.py). Norms, attention, router and logits stay as they are; of
+/// all, whose scale is that of the 8-bit scales of its blocks, and what sums over tokens it rotates on the
+/// way (NVIDIA, Pretraining Large Language Models with NVFP4). Norms, attention, router and logits stay as they are; of
 /// weights all is counted once a step (UpdateShape).
 std::vector<OperatorShape> with_short_products(const Transformer& t, const std::vector<OperatorShape>& operators) {
   if (!t.casts()) return operators;

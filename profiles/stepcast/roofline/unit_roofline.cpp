@@ -88,6 +88,10 @@ Seconds weight_gradient_time(const Device& device, DataType dtype, const MatrixP
   return best;
 }
 
+double known_error(const Device& device, const ModelShape& model) {
+  return linear_type(model) == DataType::f4 && device.corrected_by == 0 ? 0 : device.relative_error;
+}
+
 void UnitTimes::add(const Device& device, DataType dtype, const OperatorShape& o, const LocalWork& local) {
   if (local.product.m > 0) add_products(*this, device, o.operands.value_or(dtype), o, local);
   else add_traffic(*this, device, o, local);

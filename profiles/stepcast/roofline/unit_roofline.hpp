@@ -51,6 +51,10 @@ struct PassTime {
 /// kernels give parts of each sum to different tiles of the device, as many as are fastest (split-k).
 [[nodiscard]] Seconds weight_gradient_time(const Device&, DataType, const MatrixProduct&, double samples);
 
+/// The device's relative error, if steps of such products stand behind it: none in four bits do, unless it was
+/// corrected by some (--measured); else 0, which is not known.
+[[nodiscard]] double known_error(const Device&, const ModelShape&);
+
 /// The part of an operator that one device works on.
 struct LocalWork {
   MatrixProduct product;

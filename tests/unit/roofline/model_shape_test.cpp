@@ -296,6 +296,13 @@ TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the 
   CHECK(times_of(four, 1).weight_gradient.matrix.value() == doctest::Approx(before.weight_gradient.matrix.value() / 4));
   CHECK((times_of(four, 1).forward.memory - before.forward.memory).value() ==
         doctest::Approx(memory_time(device, Bytes((4 + 2 * 0.5625) * inputs)).value()));
+  // No step in four bits stands behind the error of a device, unless one corrected it.
+  device.relative_error = 0.1;
+  CHECK(known_error(device, eight) == 0.1);
+  CHECK(known_error(device, four) == 0);
+  CHECK(described_profile(four, device, 1).device_error == 0);
+  device.corrected_by = 1;
+  CHECK(known_error(device, four) == 0.1);
   CHECK_THROWS_WITH_AS(model_shape_of(text + ",dtype=f4"), doctest::Contains("dtype"), InputError);
   CHECK_THROWS_WITH_AS(model_shape_of(text + ",dtype=f16,linear=f4"), doctest::Contains("dtype=bf16"), InputError);
   // PyTorch reads twice and writes once; backward it turns a copy of the input, and of the gradient one more.
