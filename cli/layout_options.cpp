@@ -92,6 +92,7 @@ constexpr SearchFlag search_flags[] = {{"--objective", &LayoutFlags::objective},
                                        {"--scheme", &LayoutFlags::scheme},
                                        {"--recompute", &LayoutFlags::recompute},
                                        {"--zero", &LayoutFlags::zero},
+                                       {"--offload", &LayoutFlags::offload},
                                        {"--sequence-parallel", &LayoutFlags::sequence_parallel}};
 
 }  // namespace
@@ -185,6 +186,9 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
       "Recomputation of activations to try: none, selective, full, op, modules (those that Megatron-LM does again by "
       "themselves), blocks (full, of the fewest blocks that fit)");
   add("--zero", flags.zero, "ZeRO stages to try");
+  add("--offload", flags.offload,
+      "Leave this in the host's memory: optimizer, parameters (with ZeRO-3, as FSDP does), activations, or "
+      "optimizer+activations (default: nothing, unless nothing fits)");
   add("--sequence-parallel", flags.sequence_parallel, "Sequence parallelism to try");
 }
 
@@ -267,6 +271,13 @@ LayoutSpace space_of(const LayoutFlags& flags) {
   space.schedules = members_of(flags.schedule, "--schedule", pipeline_schedules());
   space.schemes = members_of(flags.scheme, "--scheme", tensor_schemes());
   for (const std::int64_t stage : numbers_of(flags.zero, "--zero", 0, 3)) space.zero.push_back(static_cast<int>(stage));
+  if (!flags.offload.empty()) {
+    const Layout offloading = with_field({}, "offload", flags.offload);
+    space.offloaded = offloading.offloaded;
+    if (offloading.offloads(Offloaded::parameters) && !space.zero.empty() && space.zero != std::vector{3})
+      throw InputError("--offload", "--zero 3 beside parameters, which it divides", in_quotes(flags.zero),
+                       "--offload optimizer goes with any");
+  }
   constexpr std::size_t some_blocks = 5;
   for (const std::size_t i :
        choices_of(flags.recompute, "--recompute", {"none", "selective", "full", "op", "modules", "blocks"}))

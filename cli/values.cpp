@@ -205,6 +205,9 @@ std::span<const Named> table() {
       {"zero", some_of(+[] {
          return Words{"0", "1", "2", "3"};
        })},
+      {"offload", one_of(+[] {
+         return Words{"optimizer", "parameters", "activations", "optimizer+activations", "parameters+activations"};
+       })},
       {"sequence-parallel", some_of(+[] {
          return Words{"off", "on"};
        })},

@@ -179,6 +179,7 @@ class Torch:
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+        from torch.distributed import fsdp
         from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
         from torch.nn.parallel import DistributedDataParallel
         from torchao import float8
@@ -195,6 +196,7 @@ class Torch:
             def forward(self, x):
                 return x + self.core_attention(self.linear(x))
 
+        CPUOffloadPolicy = functools.partial(fsdp.CPUOffloadPolicy, pin_memory=False)  # pinning takes a GPU
         blocks = nn.ModuleList(Block() for _ in range(6))
         model = nn.Sequential(*blocks, nn.Linear(8, 1))
         matrices = [p for p in blocks.parameters() if p.ndim == 2]

@@ -37,7 +37,11 @@ PLANS = ["ddp", "ddp(bucket=100 MiB)", "dear(bucket=8 MiB)", "horovod", "fsdp", 
          "layout(ep=8, tp=2, sp=on, zero=1)/ddp", "layout(pp=4, order=tp-cp-pp-dp, mb=1)/ddp",
          "layout(zero=1, shard=8)/ddp", "layout(cp=2, cp_comm=a2a)/ddp", "layout(cp=2, cp_comm=allgather, zero=3)/ddp",
          "layout(zero=3, recompute=op)/ddp", "layout(ep=8, ep_comm=deepep, zero=1, recompute=layernorm+moe_act)/ddp",
-         "layout(ep=8, ep_comm=deepep, zero=3)/ddp"]
+         "layout(ep=8, ep_comm=deepep, zero=3)/ddp", "layout(zero=1, offload=optimizer)/ddp",
+         "layout(tp=2, sp=on, pp=2, mb=1, zero=1, offload=optimizer)/ddp", "layout(zero=3, offload=parameters)/ddp",
+         "layout(tp=2, sp=on, zero=3, offload=parameters)/ddp", "layout(zero=2, offload=optimizer)/ddp",
+         "layout(zero=3, recompute=full, offload=parameters+activations)/ddp",
+         "layout(tp=2, sp=on, zero=1, offload=optimizer+activations, mb=1)/ddp"]
 
 
 def printed(program):

@@ -116,6 +116,14 @@ void check_stragglers(const Place& place, const Stragglers& s, std::int64_t work
     place.at("jitter").refuse("a relative spread above 0, at most 0.5", std::to_string(s.jitter.relative));
 }
 
+void check_host(const Place& place, const Host& h) {
+  check_not_negative(place.at("memory"), h.memory, "a size");
+  check_not_negative(place.at("copies"), h.copies, "a rate");
+  constexpr double most = 1e15;
+  if (!(h.updates >= 0 && h.updates <= most))
+    place.at("updates").refuse("parameters a second, from 0 to 1e15", std::to_string(h.updates));
+}
+
 void check_transport(const Place& place, const Transport& t) {
   constexpr double most = 0.9;  // beyond it no transport makes progress
   for (const auto& [key, share] : {std::pair{"loss", t.loss}, std::pair{"stalls", t.stalls}})
@@ -282,6 +290,7 @@ Cluster checked(Cluster cluster, std::string_view source) {
   }
   check_stragglers(top.at("stragglers"), cluster.stragglers, cluster.workers());
   check_transport(top.at("transport"), cluster.transport);
+  check_host(top.at("host"), cluster.host);
   if (!std::isfinite(cluster.relative_error) || cluster.relative_error < 0) {
     top.at("relative_error").refuse("a relative error of at least zero", std::to_string(cluster.relative_error));
   }
@@ -334,6 +343,13 @@ static std::int64_t devices_taken(std::int64_t workers, std::int64_t per_node) {
   for (std::int64_t machines = workers / per_node + 1; 2 * workers > machines * per_node; ++machines)
     if (workers % machines == 0) return workers / machines;
   return 0;
+}
+
+Host host_of(const Cluster& c) {
+  Host h = c.host;
+  if (h.copies == BytesPerSecond(0)) h.copies = usual_host.copies;
+  if (h.updates == 0) h.updates = usual_host.updates;
+  return h;
 }
 
 Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {

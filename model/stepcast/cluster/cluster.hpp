@@ -172,6 +172,17 @@ struct Stragglers {
   [[nodiscard]] double least_link_share() const;
 };
 
+/// What a machine's own processors and memory do for its devices, where a layout leaves state with them.
+struct Host {
+  Bytes memory;           ///< of a machine; 0: not known
+  BytesPerSecond copies;  ///< between it and one device while all copy, in either direction
+  double updates = 0;     ///< parameters a second that a machine's processors update with Adam
+  bool operator==(const Host&) const = default;
+};
+/// Where nobody says more: pinned memory over sixteen lanes of PCIe 4.0 (A100 and RTX 4090: 24 to 26 GB/s), and the
+/// geometric mean of ten published rates of whole machines (validation/README.md, "Hosts").
+inline constexpr Host usual_host{Bytes(0), BytesPerSecond(25e9), 1.8e9};
+
 struct Cluster {
   std::string name;
   std::int64_t nodes = 1;
@@ -200,6 +211,7 @@ struct Cluster {
   std::optional<Aggregation> aggregation;  ///< nothing: the switches only forward
   std::optional<OverlayNetwork> overlay;   ///< who mixes models with whom, over which network (strategy overlay)
   Stragglers stragglers;
+  Host host;                                  ///< 0: not known (`host_of`)
   Transport transport;                        ///< what the network does to the packets of every plan (transport.hpp)
   std::shared_ptr<const SecondJob> beside{};  ///< whose share is in a `background`; null: it is as somebody said
   double relative_error = 0;            ///< rms residual of the fit behind the numbers, 0 = unknown; widens intervals
@@ -218,6 +230,8 @@ struct Cluster {
 /// Clusters that the program carries (profiles/clusters/*.json).
 [[nodiscard]] const std::vector<Cluster>& shipped_clusters();
 [[nodiscard]] const Cluster* shipped_cluster(std::string_view name);
+/// With the rates of `usual_host` where the cluster says none.
+[[nodiscard]] Host host_of(const Cluster&);
 /// The same cluster with another number of devices: whole nodes when `workers` > devices_per_node (else Inapplicable
 /// unless divisible; of racks that are one machine, NVL72, an equal part of each), part of one node below. Tables of
 /// other world sizes stay and are used where they match, or where the algorithm carries them on.

@@ -187,6 +187,16 @@ Transport transport_of(const JsonNode& node) {
   return t;
 }
 
+Host host_of_json(const JsonNode& node) {
+  static const std::vector<std::string> known{"memory", "copies", "updates"};
+  node.require_keys(known);
+  Host h;
+  if (node.has("memory")) h.memory = node.at("memory").bytes();
+  if (node.has("copies")) h.copies = node.at("copies").bandwidth();
+  if (node.has("updates")) h.updates = node.at("updates").number();
+  return h;
+}
+
 // The two ends of a link or an edge.
 std::pair<std::string, std::string> ends_of(const JsonNode& node) {
   const std::vector<JsonNode> ends = node.elements("an array of two names");
@@ -308,6 +318,14 @@ Json json_of(const Transport& t) {
   return json;
 }
 
+Json json_of(const Host& h) {
+  Json json = Json::object();
+  if (h.memory > Bytes(0)) json["memory"] = exact_text_of(h.memory);
+  if (h.copies > BytesPerSecond(0)) json["copies"] = exact_text_of(h.copies);
+  if (h.updates > 0) json["updates"] = h.updates;
+  return json;
+}
+
 Json json_of(const Stragglers& stragglers) {
   Json json{{"slow", Json::array()}};
   for (const SlowWorkers& s : stragglers.slow)
@@ -351,6 +369,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
                                               "overlay",
                                               "stragglers",
                                               "transport",
+                                              "host",
                                               "relative_error",
                                               "provenance"};
   const Json json = parsed_json(text, source);
@@ -390,6 +409,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   if (top.has("overlay")) c.overlay = overlay_of(top.at("overlay"), top.place("overlay"));
   if (top.has("stragglers")) c.stragglers = stragglers_of(top.at("stragglers"));
   if (top.has("transport")) c.transport = transport_of(top.at("transport"));
+  if (top.has("host")) c.host = host_of_json(top.at("host"));
   if (top.has("relative_error")) c.relative_error = top.at("relative_error").number();
   for (const JsonNode& node : top.at("provenance").elements("an array of strings")) c.provenance.push_back(node.text());
   if (c.provenance.empty()) top.at("provenance").refuse("at least one line on where the numbers come from");
@@ -429,6 +449,7 @@ std::string json_of(const Cluster& c) {
   if (c.overlay) json["overlay"] = json_value_of(*c.overlay);
   if (!c.stragglers.none()) json["stragglers"] = json_of(c.stragglers);
   if (c.transport != Transport{}) json["transport"] = json_of(c.transport);
+  if (c.host != Host{}) json["host"] = json_of(c.host);
   if (c.relative_error > 0) json["relative_error"] = c.relative_error;
   json["provenance"] = c.provenance.empty() ? Json::array({"not stated"}) : Json(c.provenance);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

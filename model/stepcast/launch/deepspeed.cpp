@@ -24,6 +24,9 @@ Json zero_of(const LaunchInput& in) {
   const double bucket = bucket_elements(in);
   Json zero{{"stage", l.zero}, {"overlap_comm", l.overlap_gradients}, {"contiguous_gradients", true}};
   zero["reduce_bucket_size"] = std::int64_t(bucket);
+  const Json host{{"device", "cpu"}, {"pin_memory", true}};
+  if (l.offloads(Offloaded::optimizer)) zero["offload_optimizer"] = host;
+  if (l.offloads(Offloaded::parameters)) zero["offload_param"] = host;
   if (l.zero < 3) {
     zero["reduce_scatter"] = true;
     zero["allgather_bucket_size"] = std::int64_t(bucket);
@@ -58,6 +61,10 @@ std::string why_not_deepspeed(const LaunchInput& in) {
                ? "its sequence parallelism (Ulysses) is set up in the model's code, around its attention"
                : "its sequence parallelism (Ulysses) exchanges heads (cp_comm=a2a), not keys and values";
   if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
+  if (l.offloads(Offloaded::activations) && l.recomputation != Recomputation::full)
+    return "of activations it offloads the inputs of checkpoints alone (recompute=full)";
+  if (l.offloaded != 0 && (l.zero == 0 || l.pipeline > 1))
+    return "its hosts update what ZeRO divides, without pipelines (zero=1 and more)";
   if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
   if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());
   if (l.recomputed_blocks > 0)
@@ -88,6 +95,8 @@ std::string deepspeed_text(const LaunchInput& in) {
   if (l.recomputation != Recomputation::none) {
     config["activation_checkpointing"] =
         Json{{"partition_activations", false}, {"contiguous_memory_optimization", false}};
+    // Beside compute, on a stream of its own (offload_activations.py).
+    if (l.offloads(Offloaded::activations)) config["activation_checkpointing"]["cpu_checkpointing"] = true;
     if (full && in.blocks() > 0)
       config["activation_checkpointing"]["number_checkpoints"] =
           (in.blocks() + l.recomputed_together - 1) / l.recomputed_together;

@@ -54,6 +54,11 @@ std::string modules_alone(const Layout& l) {
   return "modules that are done again by themselves (recompute=" + recomputation_text(l) + ") are Megatron-LM's";
 }
 
+std::string leaves_nothing_to_host(const Layout& l) {
+  if (l.offloaded == 0) return {};
+  return "it leaves nothing to the host (offload=" + offload_text(l) + ")";
+}
+
 std::string units_differ(const Layout& l) {
   return l.unit_choices.empty() ? "" : "its options are those of all layers, and these units are divided differently";
 }
@@ -69,6 +74,7 @@ std::string own_way_of(const LaunchInput& in, std::string_view framework) {
 std::string why_not_horovod(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (std::string why = units_differ(l); !why.empty()) return why;
+  if (std::string why = leaves_nothing_to_host(l); !why.empty()) return why;
   if (l.tensor * l.context * l.pipeline > 1) return "it replicates the whole model on every device";
   if (l.expert > 1) return "it does not spread experts";
   if (l.zero > 0) return "it does not divide parameters, gradients or optimizer state";

@@ -40,6 +40,8 @@ struct LaunchInput {
 
 /// Why a framework whose options are those of all layers alike cannot; empty where no unit chooses for itself.
 [[nodiscard]] std::string units_differ(const Layout&);
+/// Why a framework that leaves nothing to the host cannot; empty where the layout does not ask for it.
+[[nodiscard]] std::string leaves_nothing_to_host(const Layout&);
 /// Why no framework but Megatron-LM does modules of a block again by themselves; empty where the layout does not.
 [[nodiscard]] std::string modules_alone(const Layout&);
 /// A comment where the plan's gradients travel in a way that `framework` does not know: it sends them in its own.

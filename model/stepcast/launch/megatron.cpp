@@ -219,6 +219,14 @@ void add_state(const LaunchInput& in, Arguments& out) {
     out.option("ckpt-format", "fsdp_dtensor");
     out.option("data-parallel-sharding-strategy", l.zero == 2 ? "optim_grads" : "optim_grads_params");
   }
+  if (l.offloads(Offloaded::optimizer)) {
+    if (l.zero == 0) out.flag("use-distributed-optimizer");
+    out.flag("optimizer-cpu-offload");
+    out.flag("use-precision-aware-optimizer");
+    out.flag("overlap-cpu-optimizer-d2h-h2d");
+  }
+  // Transformer Engine's, of all layers but the last.
+  if (l.offloads(Offloaded::activations)) out.option("cpu-offloading-num-layers", in.blocks() - 1);
   if (l.shard > 0) out.option("num-distributed-optimizer-instances", l.data / l.shard);
   if (l.overlap_gradients) {
     out.flag("overlap-grad-reduce");
@@ -275,11 +283,30 @@ std::string why_not_optimized(const LaunchInput& in) {
 
 }  // namespace
 
+namespace {
+
+/// What it cannot leave to the host; empty: nothing (arguments.py, optimizer_config.py, transformer_config.py).
+std::string why_not_offloaded(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  if (l.offloads(Offloaded::parameters)) return "its parameters stay on the devices (offload=optimizer)";
+  const bool adam = !in.workload.shape || in.workload.shape->optimizer == Optimizer::adam;
+  const bool divided = l.zero == 1 || l.data * l.context == 1;
+  if (l.offloads(Offloaded::optimizer) && (l.zero > 1 || !divided || !adam))
+    return "its host updates by Adam what the distributed optimizer divides (zero=1)";
+  if (l.offloads(Offloaded::activations) &&
+      (l.pipeline > 1 || l.recomputation != Recomputation::none || in.blocks() < 2))
+    return "Transformer Engine offloads activations of layers without pipelines and recomputation";
+  return {};
+}
+
+}  // namespace
+
 std::string why_not_megatron(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (std::string why = units_differ(l); !why.empty()) return why;
   if (in.workload.shape ? in.workload.shape->heads == 0 : in.workload.hidden == 0) return "it trains transformers";
   if (std::string why = why_not_optimized(in); !why.empty()) return why;
+  if (std::string why = why_not_offloaded(in); !why.empty()) return why;
   if (in.workload.shape && in.workload.shape->kernels == KernelSet::megatron &&
       in.workload.shape->loss == KernelSet::compiled)
     return "its losses keep four bytes a logit, and loss=compiled two (Transformer Engine's, which does, it refuses)";

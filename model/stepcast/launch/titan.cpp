@@ -80,6 +80,9 @@ std::string why_not_titan(const LaunchInput& in) {
     return "it has no schedule " + std::string(in.schedule());
   if (in.schedule() == "interleaved" && l.chunks > 1 && !torch_interleaves(in))
     return "its interleaved schedule needs micro-batches in whole rounds of the pipeline's stages or more";
+  if (l.offloads(Offloaded::activations)) return "it does not offload activations";
+  if (l.offloaded != 0 && (!l.offloads(Offloaded::parameters) || l.data * l.context == 1))
+    return "what it leaves to the host are the parameters that FSDP divides, with the optimizer (offload=parameters)";
   if (std::string why = modules_alone(l); !why.empty()) return why;
   if (l.recomputation == Recomputation::selective)
     return "its selective recomputation keeps what this one does again, the core of attention; its own is recompute=op";
@@ -94,6 +97,7 @@ std::string titan_text(const LaunchInput& in) {
   const Layout& l = in.layout;
   TitanArguments out;
   add_parallelism(in, out);
+  if (l.offloads(Offloaded::parameters)) out.flag("training.enable_cpu_offload");
   out.option("training.local_batch_size", l.pipeline > 1 ? l.micro_batch * in.micro_batches : l.micro_batch);
   out.option("training.global_batch_size", in.global_batch());
   if (in.workload.sequence > 0) out.option("training.seq_len", std::int64_t(in.workload.sequence));

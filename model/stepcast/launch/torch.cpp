@@ -23,6 +23,15 @@ std::string why_not_together(const Layout& l) {
          "(torch.utils.checkpoint.checkpoint_sequential)";
 }
 
+/// Why FSDP's policy is not for what is offloaded; empty: it is, or nothing is.
+std::string why_not_offloaded(const Layout& l) {
+  if (l.offloads(Offloaded::activations))
+    return "PyTorch's own offloading of activations (save_on_cpu) waits for every copy, beside nothing";
+  if (l.offloaded != 0 && !l.offloads(Offloaded::parameters))
+    return "what it leaves to the host are parameters and gradients with the optimizer (zero=3, offload=parameters)";
+  return {};
+}
+
 /// Why neither wrapper of a whole model can run it; empty: they can.
 std::string beyond_data_parallel(const Layout& l) {
   if (l.tensor > 1)
@@ -191,6 +200,7 @@ std::string text_of_units(const LaunchInput& in) {
 
 std::string why_not_ddp(const LaunchInput& in) {
   if (std::string why = units_differ(in.layout); !why.empty()) return why;
+  if (std::string why = leaves_nothing_to_host(in.layout); !why.empty()) return why;
   if (std::string why = beyond_data_parallel(in.layout); !why.empty()) return why;
   if (in.layout.zero > 1) return "it does not divide gradients or parameters (fully_shard does)";
   if (in.layout.zero == 1)
@@ -218,6 +228,7 @@ std::string ddp_text(const LaunchInput& in) {
 std::string why_not_fsdp(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (!l.unit_choices.empty()) return why_not_units(l.unit_choices);
+  if (std::string why = why_not_offloaded(l); !why.empty()) return why;
   if (std::string why = beyond_data_parallel(l); !why.empty()) return why;
   if (l.zero == 0) return "nothing is divided (zero=0): DistributedDataParallel does that";
   if (l.zero == 1) return "it has no mode that divides the optimizer state alone (zero=2 divides gradients, too)";
@@ -235,6 +246,8 @@ std::string fsdp_text(const LaunchInput& in) {
   std::string text = "mesh = init_device_mesh(\"cuda\", (" + shape + ", mesh_dim_names=" + names + ")\n";
   if (mixed_precision(in.workload)) arguments += ", mp_policy=policy";
   arguments += l.zero == 3 ? ", reshard_after_forward=True" : ", reshard_after_forward=False";
+  const bool offloads = l.offloads(Offloaded::parameters);
+  if (offloads) arguments += ", offload_policy=CPUOffloadPolicy()";
   text += converted_linear_layers(in.workload) + policy_line(in.workload) + recomputation_lines(l) +
           compilation_lines(in.workload) +
           "for block in blocks:  # the model's blocks: the units that travel\n"
@@ -246,7 +259,10 @@ std::string fsdp_text(const LaunchInput& in) {
             " units ahead\n    block.set_modules_to_forward_prefetch(blocks[i + 1:i + 1 + " + ahead +
             "])\n    block.set_modules_to_backward_prefetch(blocks[max(0, i - " + ahead + "):i][::-1])\n";
   }
-  text += optimizer_line(in.workload);
+  const std::string optimizer = optimizer_line(in.workload);
+  if (offloads && optimizer.empty())
+    text += "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)  # runs on the host\n";
+  text += optimizer;
   return text + accumulation_lines(in, false);
 }
 
@@ -254,6 +270,7 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (std::string why = units_differ(l); !why.empty()) return why;
   if (l.pipeline == 1) return "the layout has no pipeline";
+  if (std::string why = leaves_nothing_to_host(l); !why.empty()) return why;
   if (std::string why = why_not_together(l); !why.empty()) return why;
   if (in.schedule() != "gpipe" && in.schedule() != "1f1b" && in.schedule() != "interleaved")
     return "it has no schedule " + std::string(in.schedule());

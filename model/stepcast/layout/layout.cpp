@@ -29,6 +29,11 @@ std::string_view name_of(Recomputation r) {
   return names[static_cast<std::size_t>(r)];
 }
 
+std::string_view name_of(Offloaded o) {
+  static constexpr std::array<std::string_view, offloaded_count> names{"optimizer", "parameters", "activations"};
+  return names[static_cast<std::size_t>(o)];
+}
+
 std::string modules_text(std::uint8_t modules) {
   std::string text;
   for (std::size_t m = 0; m < recomputed_module_count; ++m)
@@ -108,6 +113,11 @@ std::string number_flaw(const Layout& l) {
   if (l.whole_experts() && !l.sequence_parallel)
     return "etp=1 keeps experts whole where tp=" + text(l.tensor) +
            " divides the other layers: that each rank has tokens of its own takes sequence parallelism (sp=on)";
+  if (l.offloads(Offloaded::parameters) && l.zero != 3)
+    return "offload=parameters leaves what zero=3 divides with the host, and zero is " + text(l.zero) +
+           " (offload=optimizer goes with any)";
+  if (l.offloaded != 0 && !l.unit_choices.empty())
+    return "offload= is not for units that choose for themselves (units=)";
   std::array<bool, dimension_count> seen{};
   for (const Dimension d : l.order) seen[static_cast<std::size_t>(d)] = true;
   if (!std::all_of(seen.begin(), seen.end(), [](bool s) { return s; }))

@@ -58,6 +58,14 @@ enum class ExpertExchange : std::uint8_t { all_to_all, deduplicated };
 /// "layernorm+moe_act": of bits by RecomputedModule.
 [[nodiscard]] std::string modules_text(std::uint8_t modules);
 
+/// What a layout leaves in the memory of the machine instead of the device's (ZeRO-Offload, Ren et al. 2021, arXiv
+/// 2101.06840): the optimizer's state, with which the host updates the parameters; the parameters and gradients that
+/// ZeRO-3 divided as well, which come and go unit by unit (ZeRO-Infinity; PyTorch's CPUOffloadPolicy); what blocks keep
+/// from their forward to their backward pass.
+enum class Offloaded : std::uint8_t { optimizer, parameters, activations };
+inline constexpr std::size_t offloaded_count = 3;
+[[nodiscard]] std::string_view name_of(Offloaded);
+
 /// What neighbouring units choose for themselves, as TensorOpt's operators do: `units=tp4+16*tp1-zero3-full`. Their
 /// data degree is what their tensor degree leaves of the devices.
 struct UnitChoice {
@@ -91,6 +99,7 @@ struct Layout {
   /// In place of that: neighbouring blocks that keep one input and are done again together (its method "uniform").
   std::int64_t recomputed_together = 1;
   std::uint8_t recomputed_modules = 0;  ///< of recomputation by modules: which, a bit each (RecomputedModule)
+  std::uint8_t offloaded = 0;           ///< what is in the host's memory, a bit each (Offloaded)
   bool sequence_parallel = false;
   bool overlap_pipeline = true;                ///< sends between stages run beside compute
   bool overlap_tensor = false;                 ///< 1-D: sums of input gradients run beside weight gradients
@@ -108,6 +117,9 @@ struct Layout {
 
   [[nodiscard]] std::int64_t devices() const { return tensor * context * data * pipeline; }
   [[nodiscard]] std::int64_t degree(Dimension) const;
+  [[nodiscard]] constexpr bool offloads(Offloaded part) const {
+    return (offloaded >> static_cast<unsigned>(part) & 1) != 0;
+  }
   /// Whether experts are whole where other layers are divided.
   [[nodiscard]] bool whole_experts() const { return expert_tensor == 1 && tensor > 1; }
   /// Ranks of a stage among which experts may be spread: of data, beside which those of context and, of whole experts,
@@ -140,6 +152,8 @@ struct LayoutPlan {
 /// "layout(tp=8, pp=4)": only what differs from the defaults; reads back to the same value, where the names of default
 /// scheme and schedule ("1d", "1f1b") count as none.
 [[nodiscard]] std::string text_of(const Layout&);
+/// Behind "offload=": "optimizer+activations"; empty: nothing.
+[[nodiscard]] std::string offload_text(const Layout&);
 /// Behind "recompute=": "full", "layernorm+moe_act".
 [[nodiscard]] std::string recomputation_text(const Layout&);
 [[nodiscard]] std::string text_of(const LayoutPlan&);

@@ -194,7 +194,22 @@ void read_recomputation(Layout& l, std::string_view value, const SpecPlace& plac
   });
 }
 
-constexpr std::array<Field, 26> fields{{
+/// "optimizer+activations"; parameters are not without the optimizer.
+void read_offload(Layout& l, std::string_view value, const SpecPlace& place) {
+  const Names words = words_up_to(Offloaded::activations);
+  const auto bit = [](Offloaded o) { return static_cast<std::uint8_t>(1u << static_cast<unsigned>(o)); };
+  l.offloaded = 0;
+  std::uint8_t said = 0;
+  for_each_part(value, place, '+', [&](std::string_view part, const SpecPlace& here) {
+    const auto o = static_cast<Offloaded>(choice_of(part, here, words));
+    if ((said & bit(o)) != 0) throw InputError(here.column(), "each word once", quoted(part) + " again");
+    said |= bit(o);
+    l.offloaded |= bit(o);
+    if (o == Offloaded::parameters) l.offloaded |= bit(Offloaded::optimizer);
+  });
+}
+
+constexpr std::array<Field, 27> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     {"cp_comm", "how they exchange keys and values: p2p (a ring beside attention), allgather, a2a (of heads); p2p",
@@ -267,6 +282,10 @@ constexpr std::array<Field, 26> fields{{
     count<&Layout::recomputed_together, 1>(
         "recompute_group",
         "of recompute=full: so many neighbouring blocks keep one input and are done again together; 1"),
+    {"offload",
+     "what is in the host's memory: optimizer (which the host updates), parameters (with zero=3: gradients and "
+     "optimizer as well, as FSDP does), activations, or such words with '+' between them; nothing",
+     read_offload, offload_text},
     toggle<&Layout::sequence_parallel, false>("sp", "sequence parallelism beside 1-D tensor parallelism: on, off; off"),
     toggle<&Layout::overlap_tensor, false>("overlap_tp",
                                            "sums of input gradients run beside weight gradients: on, off; off"),
@@ -334,6 +353,16 @@ std::string text_of(const UnitChoice& c) {
   std::string text = "tp" + std::to_string(c.tensor);
   if (c.zero > 0) text += "-zero" + std::to_string(c.zero);
   if (c.recomputation != Recomputation::none) text += "-" + std::string(name_of(c.recomputation));
+  return text;
+}
+
+std::string offload_text(const Layout& l) {
+  std::string text;
+  for (std::size_t i = 0; i < offloaded_count; ++i) {
+    const auto o = static_cast<Offloaded>(i);
+    const bool implied = o == Offloaded::optimizer && l.offloads(Offloaded::parameters);
+    if (l.offloads(o) && !implied) text += (text.empty() ? "" : "+") + std::string(name_of(o));
+  }
   return text;
 }
 

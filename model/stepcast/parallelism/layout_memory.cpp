@@ -20,6 +20,26 @@ Held held_of(const Layout& l, const StageMemoryInput& in) {
   return {in.parameters, (in.parameters - in.expert_parameters) / replicas + in.expert_parameters / of_experts};
 }
 
+/// Activations of all micro-batches in flight that are on the device, and in the host's memory.
+struct Kept {
+  Bytes device, host;
+};
+Kept kept_of(const Layout& l, const StageMemoryInput& in) {
+  const Bytes all = in.kept_per_micro_batch * in.micro_batches_kept;
+  if (!l.offloads(Offloaded::activations)) return {all, Bytes(0)};
+  const Bytes ends = in.sharded.end_kept * in.micro_batches_kept;
+  const Bytes device = std::min(all, ends + 2 * in.sharded.block_kept);
+  return {device, all - device};
+}
+/// What the host holds of parameters, gradients and optimizer: beside the optimizer a copy of the gradients, in four
+/// bytes.
+Bytes state_with_host(const Layout& l, const Held& held, const BytesPerParameter& bytes) {
+  constexpr double copied = 4;
+  if (l.offloads(Offloaded::parameters)) return Bytes(held.divided * (bytes.weight + copied + bytes.optimizer()));
+  if (l.offloads(Offloaded::optimizer)) return Bytes(held.at(l.zero >= 1) * (copied + bytes.optimizer()));
+  return {};
+}
+
 /// What all parts of a device hold together; every one's largest counts where only one is at work.
 struct Buffers {
   double bucketed = 0;  ///< elements whose gradients travel in buckets
@@ -42,20 +62,24 @@ struct ShardedDevice {
   double parameters = 0;  ///< elements before ZeRO
   HeldParameters held;
   Bytes kept, boundary;  ///< activations of all micro-batches; what one hands on
+  Bytes host;            ///< what is there of all
   bool one_pass = true;
   Bytes gradients;    ///< that stay, all of them
   Bytes block, root;  ///< gathered weights: of the largest block, and of the root
   std::int64_t in_flight = 1;
 };
-ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> parts, double bytes_of_gradient) {
+ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> parts, const BytesPerParameter& bytes) {
   ShardedDevice d;
   for (const auto& [l, in] : parts) {
     const Held held = held_of(l, in);
-    d.held.weights += held.at(l.zero >= 3);
-    d.held.gradients += held.divided;
-    d.held.optimizer += held.divided;
+    const bool there = !l.offloads(Offloaded::parameters);
+    if (there) d.held.weights += held.at(l.zero >= 3);
+    if (there) d.held.gradients += held.divided;
+    if (!l.offloads(Offloaded::optimizer)) d.held.optimizer += held.divided;
+    const Kept kept = kept_of(l, in);
+    d.host += kept.host + state_with_host(l, held, bytes);
     d.parameters += in.parameters;
-    d.kept += in.kept_per_micro_batch * in.micro_batches_kept;
+    d.kept += kept.device;
     d.one_pass &= in.one_pass;
     d.boundary = std::max(d.boundary, in.boundary);
     d.units += in.sharded;
@@ -64,7 +88,7 @@ ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> p
     d.root += Bytes(in.sharded.root * w.bytes_of_weight);
     d.in_flight = std::max(d.in_flight, l.units_in_flight);
   }
-  d.gradients = Bytes(d.held.gradients * bytes_of_gradient);
+  d.gradients = Bytes(d.held.gradients * bytes.gradient);
   return d;
 }
 
@@ -114,18 +138,19 @@ MemoryUse fully_sharded(const Workload& w, std::span<const DividedMemory> parts,
   BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
   const bool gathers = std::ranges::all_of(parts, [](const DividedMemory& part) { return part.layout.zero == 3; });
   if (gathers) bytes = with_whole_weights(bytes);
-  const ShardedDevice d = sharded_device(w, parts, bytes.gradient);
+  const ShardedDevice d = sharded_device(w, parts, bytes);
   const Moment m = fullest_moment(w, d);
   HeldParameters held = d.held;
   held.gradients = bytes.gradient > 0 ? m.gradients.value() / bytes.gradient : 0;
   const Bytes received = parts.front().layout.pipeline > 1 ? 4 * d.boundary : Bytes(0);
   MemoryUse use = memory_use(held, bytes, m.activations, m.buffers + received, options);
   use.moment = m.name;
+  use.host = d.host;
   return use;
 }
 
 void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput& in) {
-  if (l.data * l.context > 1 || fully_shards(w, l)) {
+  if (l.data * l.context > 1 || fully_shards(w, l) || l.offloads(Offloaded::parameters)) {
     // ZeRO gathers updated parameters in buckets, too.
     if (!fully_shards(w, l)) b.bucketed += in.parameters;
     Bytes divided;
@@ -163,20 +188,23 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
     return fully_sharded(w, parts, options);
   HeldParameters parameters;
   Buffers buffers;
-  Bytes kept, working;
+  Bytes kept, working, host;
   bool appear = has_copies(w);
+  const BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
   for (const auto& [l, in] : parts) {
     const Held held = held_of(l, in);
-    parameters.weights += held.at(l.zero >= 3);
-    parameters.gradients += held.at(l.zero >= 2);
-    parameters.optimizer += held.at(l.zero >= 1);
+    const bool there = !l.offloads(Offloaded::parameters);
+    if (there) parameters.weights += held.at(l.zero >= 3);
+    if (there) parameters.gradients += held.at(l.zero >= 2);
+    if (!l.offloads(Offloaded::optimizer)) parameters.optimizer += held.at(l.zero >= 1);
     add(buffers, w, l, in);
-    kept += in.kept_per_micro_batch * in.micro_batches_kept;
+    const Kept of_part = kept_of(l, in);
+    kept += of_part.device;
+    host += of_part.host + state_with_host(l, held, bytes);
     working = std::max(working, in.working);
     appear &= in.one_pass && l.data * l.context == 1;
   }
   const Bytes buckets = buffers.bucketed > 0 ? gradient_buckets(buffers.bucketed, w.bytes_of_gradient) : Bytes(0);
-  const BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
   const bool autocast =
       (options.autocast || has_copies(w)) && parts.size() == 1 && under_autocast(w, parts.front().layout);
   // Gradients that are allocated as the backward pass goes take the place of what it needs no more: at its beginning
@@ -196,6 +224,7 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
   MemoryUse use = memory_use(parameters, bytes, activations, buckets + buffers.divided + buffers.received, options);
   if (autocast) use = stepcast::under_autocast(use, bytes, buffers.bucketed > 0, options);
   use.moment = moment;
+  use.host = host;
   return use;
 }
 

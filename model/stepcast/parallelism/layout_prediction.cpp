@@ -97,15 +97,18 @@ double residual_of(const Workload& w, const Layout& l) {
 void set_interval(const LayoutTables& state, LayoutPrediction& p) {
   const LayoutBreakdown& b = p.breakdown;
   const Seconds communication = b.exposed();
-  const Seconds compute = p.iteration - communication;
+  const Seconds by_host = p.plan.layout.offloads(Offloaded::optimizer) ? b.update : Seconds(0);
+  const Seconds compute = p.iteration - communication - by_host;
   const LinksMargin links = margin_of_links(state.cluster, communication.value());
   const double of_model = p.devices > 1 ? residual_of(state.workload, p.plan.layout) * p.iteration.value() : 0;
   const ComputeInterval device = compute_interval(state.workload.relative_error, state.workload.unmeasured);
-  const auto half = [&](double of_compute, double of_links) {
-    return Seconds(std::hypot(of_compute * compute.value(), of_links, normal_p90 * of_model));
+  const bool known = state.cluster.host.updates > 0;
+  const auto half = [&](double of_compute, double of_links, double of_host) {
+    const double host = known ? 0 : of_host * by_host.value();
+    return Seconds(std::hypot(std::hypot(of_compute * compute.value(), host), of_links, normal_p90 * of_model));
   };
-  p.interval_low = std::max(Seconds(0), p.iteration - half(device.below, links.below));
-  p.interval_high = p.iteration + half(device.above, links.above);
+  p.interval_low = std::max(Seconds(0), p.iteration - half(device.below, links.below, 1 - 1 / host_rate_spread));
+  p.interval_high = p.iteration + half(device.above, links.above, host_rate_spread - 1);
 }
 
 double flops_utilization(const LayoutTables& state, const LayoutPrediction& p) {
@@ -170,6 +173,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   for (const std::string& text :
        {ring_text(e.layout, passes.ring * times, p.breakdown.context), micro_batch_text(state, e)})
     if (!text.empty()) p.assumed.push_back(text);
+  for (std::string& text : offload_texts(e.layout, state.cluster, e.memory)) p.assumed.push_back(std::move(text));
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
   if (p.plan.layout.recomputation == Recomputation::selective && frees_nothing(state.workload))
     p.warnings.emplace_back(

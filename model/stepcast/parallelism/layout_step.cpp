@@ -152,6 +152,7 @@ class StepWriter : public PassTaker {
     put_off_ = Seconds(0);
     write_pass(nodes, pass, last_.is_last(number));
     wait_for_host(nodes, pass);
+    copy_activations(nodes, pass);
     if (pass.output != OrderedPass::to_none) {
       const std::uint32_t v = forward ? pass.virtual_stage : pass.virtual_stage - 1;
       const StageSend sent = stage_send(boundary_unit(v));
@@ -395,6 +396,14 @@ class StepWriter : public PassTaker {
     const UnitPasses& waits = e_.staged->stages[pass.virtual_stage].waits;
     const Seconds time = pass.slot.pass == PipelinePass::forward ? waits.forward : waits.backward;
     if (time > Seconds(0)) nodes.compute(pass_name(pass) + " waits for the host", time);
+  }
+
+  /// The rest of what goes to the host, or returns from it, beside the pass.
+  void copy_activations(DeviceNodes& nodes, const OrderedPass& pass) {
+    if (pass.slot.pass == PipelinePass::weight_gradient) return;
+    const UnitPasses& copies = e_.staged->stages[pass.virtual_stage].copies;
+    nodes.compute(pass_name(pass) + " copies activations",
+                  pass.slot.pass == PipelinePass::forward ? copies.forward : copies.backward);
   }
 
   void write_pass(DeviceNodes& nodes, const OrderedPass& pass, bool last) {

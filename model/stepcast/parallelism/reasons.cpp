@@ -71,11 +71,13 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster, bool hos
       {"tensor collectives" + where(cluster, l, Dimension::tensor), b.tensor},
       {"context collectives" + where(cluster, l, Dimension::context), b.context},
       {"expert exchanges" + where_experts(cluster, l), b.expert},
-      {"gradients" + where(cluster, l, Dimension::data), b.gradients},
-      {std::string(LayoutBreakdown::copies_in_words), b.copies},
+      {l.offloads(Offloaded::parameters) ? std::string(LayoutBreakdown::gradients_in_words(l))
+                                         : "gradients" + where(cluster, l, Dimension::data),
+       b.gradients},
+      {std::string(LayoutBreakdown::copies_in_words(l)), b.copies},
       {"sends between stages", b.pipeline},
       {"recomputation", b.recomputation},
-      {"optimizer update", b.update},
+      {l.offloads(Offloaded::optimizer) ? "optimizer update by the host" : "optimizer update", b.update},
       {"waiting for input", b.input},
       {"work of every step outside the model", b.other}};
   const auto* largest = std::max_element(std::begin(parts), std::end(parts),
@@ -158,6 +160,42 @@ std::string micro_batch_text(const LayoutTables& tables, const EvaluatedLayout& 
              whole_text(tables.workload.traced_batch) + "; mb= says otherwise";
   }
   return {};
+}
+
+namespace {
+
+double devices_of_a_machine(const Cluster& cluster) {
+  return static_cast<double>(std::min(cluster.devices_per_node, cluster.workers()));
+}
+
+}  // namespace
+
+std::vector<std::string> offload_texts(const Layout& l, const Cluster& cluster, const MemoryUse& memory) {
+  if (l.offloaded == 0) return {};
+  const Host host = host_of(cluster);
+  const auto said = [](bool by_cluster) { return by_cluster ? "" : ", as is usual"; };
+  std::vector<std::string> out;
+  out.push_back("in the host's memory: " + text_of(memory.host) + " a device, " +
+                text_of(memory.host * devices_of_a_machine(cluster)) + " a machine" +
+                (cluster.host.memory > Bytes(0) ? " of " + text_of(cluster.host.memory) : ""));
+  if (l.offloads(Offloaded::optimizer))
+    out.push_back("the processors of a machine update " + large_number_text(host.updates) + " parameters a second" +
+                  said(cluster.host.updates > 0) +
+                  (cluster.host.updates > 0
+                       ? ""
+                       : " (published rates lie up to a factor of " + fixed(host_rate_spread, 1) +
+                             " about it; \"host\": {\"updates\": ...} in a cluster's file says what was measured)"));
+  out.push_back("copies between host and device run at " + text_of(host.copies) +
+                said(cluster.host.copies > BytesPerSecond(0)));
+  if (l.offloads(Offloaded::activations))
+    out.push_back("activations leave beside the forward pass and return beside the backward pass");
+  return out;
+}
+
+std::string too_much_for_host(const MemoryUse& memory, const Cluster& cluster) {
+  const Bytes all = memory.host * devices_of_a_machine(cluster);
+  if (cluster.host.memory == Bytes(0) || all <= cluster.host.memory) return {};
+  return "offload= needs " + text_of(all) + " of the " + text_of(cluster.host.memory) + " of a machine's own memory";
 }
 
 std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, const PlanSpec& plan,

@@ -23,6 +23,10 @@ namespace stepcast {
 [[nodiscard]] std::string micro_batch_text(const LayoutTables&, const EvaluatedLayout&);
 /// What context parallelism sends in a step, and how much of it nothing hides; empty: the layout has none.
 [[nodiscard]] std::string ring_text(const Layout&, Seconds ring, Seconds exposed);
+/// What is with the host, and at which rates it updates and copies; empty: nothing is.
+[[nodiscard]] std::vector<std::string> offload_texts(const Layout&, const Cluster&, const MemoryUse&);
+/// "needs 3.1 TiB of the 2 TiB of a machine: what 8 devices leave with the host".
+[[nodiscard]] std::string too_much_for_host(const MemoryUse&, const Cluster&);
 [[nodiscard]] std::vector<std::string> warnings_of(const Workload&, const Cluster&, const PlanSpec&, Bytes memory_cap);
 
 }  // namespace stepcast

@@ -303,6 +303,7 @@ std::vector<Recomputation> Blocks::again(std::int64_t recomputed, std::uint32_t 
 }
 
 bool divides_gradients(const PricedSplit& split, const Layout& l) {
+  if (l.offloads(Offloaded::parameters)) return true;
   for (std::uint32_t unit = 0; unit < split.units.size(); ++unit)
     if (split.layout(unit, l).zero >= 2 && split.own(unit).sharding().members > 1) return true;
   return false;
@@ -314,13 +315,23 @@ ShardedTransfers sharded_transfers(const Workload& w, const PricedSplit& split, 
   const Layout& l = split.layout(unit, layout);
   const PricedSplit& own = split.own(unit);
   const PricedGroup &group = own.sharding(), &experts = own.expert_sharding();
-  const bool gathers = l.zero == 3 && group.members > 1, reduces = l.zero >= 2 && group.members > 1;
+  const bool from_host = l.offloads(Offloaded::parameters);
+  const bool gathers = l.zero == 3 && (group.members > 1 || from_host);
+  const bool reduces = l.zero >= 2 && (group.members > 1 || from_host);
   const bool hidden = overlaps_sharding(w, layout) && (l.units_in_flight > 1 || !gathers);
   // Into what is scattered, out of what was gathered; the host also copies into what is gathered.
   const auto copying = [&](Operation op, double bytes) {
     const double copies = op != Operation::all_gather ? w.copy_in : w.on_host ? w.copy_in + w.copy_out : w.copy_out;
     return Seconds((experts.members > 1 ? u.parameters : u.parameters - u.expert_parameters) * (w.sharding + copies) *
                    bytes);
+  };
+  // The host holds whole weights where the kernels cast them, and their gradients.
+  const double shard = (u.parameters - u.expert_parameters) / static_cast<double>(group.members) +
+                       u.expert_parameters / static_cast<double>(experts.members);
+  const auto with_host = [&](double bytes) {
+    constexpr double whole = 4;
+    if (!from_host) return Seconds(0);
+    return Bytes(shard * (has_copies(w) ? whole : bytes)) / host_of(split.data->cluster).copies;
   };
   const auto sent = [&](Operation op, double bytes, const ModifiedMessage& message) {
     ShardedMessage out;
@@ -332,7 +343,7 @@ ShardedTransfers sharded_transfers(const Workload& w, const PricedSplit& split, 
       out.expert_time = exchange(experts, op, out.expert, hidden);
       out.overhead = message.overhead;
     }
-    out.copies = copying(op, bytes);
+    out.copies = (group.members > 1 ? copying(op, bytes) : Seconds(0)) + with_host(bytes);
     return out;
   };
   const ModifiedMessage up = messages.reduce.empty() ? ModifiedMessage{} : messages.reduce[number];
@@ -356,6 +367,21 @@ Seconds exchange(const PricedGroup& group, Operation op, Bytes bytes, bool hidde
   if (group.members == 1 || bytes == Bytes(0)) return {};
   return group.cost(op, bytes) * (hidden ? group.cost.slow_down(op, bytes) : 1.0);
 }
+
+namespace {
+
+/// What blocks keep goes to the host beside the forward pass, and returns beside the backward pass: each is as long as
+/// its copies at least.
+void offload_activations(VirtualStage& stage, ChunkTimes& times, BytesPerSecond copies) {
+  const Seconds copied = (stage.kept - stage.sharded.end_kept) / copies;
+  stage.copies.forward = std::max(Seconds(0), copied - times.forward);
+  stage.copies.backward = std::max(Seconds(0), copied - (times.input_gradient + times.weight_gradient));
+  times.forward += stage.copies.forward;
+  times.input_gradient += stage.copies.backward;
+  stage.parts.copies += stage.copies.forward + stage.copies.backward;
+}
+
+}  // namespace
 
 StagedSplit staged_split(const Workload& workload, const PricedSplit& split, const Layout& l,
                          std::uint32_t virtual_stages, const ShardedMessages& messages) {
@@ -421,6 +447,7 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       if (stage.parts.idle > Seconds(0) || !passes.sharded())
         stage.parts.compute += std::exchange(stage.parts.sharding, Seconds(0));
     }
+    if (l.offloads(Offloaded::activations)) offload_activations(stage, times, host_of(split.data->cluster).copies);
     add_sends(v);
   }
   if (l.recomputation == Recomputation::operators && !workload.shape)

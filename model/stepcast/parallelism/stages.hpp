@@ -33,7 +33,8 @@ struct UnitPasses {
 struct VirtualStage {
   std::uint32_t first = 0, units = 0;
   PassParts parts;
-  UnitPasses waits;  ///< for the host, which `parts.idle` sums up
+  UnitPasses waits;   ///< for the host, which `parts.idle` sums up
+  UnitPasses copies;  ///< by which copies of offloaded activations make a pass longer; in `parts.copies`
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
   Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
   ShardedUnits sharded;
@@ -70,7 +71,7 @@ struct StagedSplit {
 
 /// `zero`: the ZeRO stage whose copies belong to it; without one they are left out.
 [[nodiscard]] UnitPasses unit_passes(const PricedUnit&, Recomputation, std::optional<int> zero);
-/// Whether some unit's gradients are reduced in every micro-batch (ZeRO-2 and 3).
+/// Whether some unit's gradients are reduced in every micro-batch (ZeRO-2 and 3), or parameters are with the host.
 [[nodiscard]] bool divides_gradients(const PricedSplit&, const Layout& resolved);
 /// Time of a collective on `bytes` in the group; `hidden`: while the devices compute, which may slow it down.
 [[nodiscard]] Seconds exchange(const PricedGroup&, Operation, Bytes, bool hidden);
@@ -78,7 +79,8 @@ struct StagedSplit {
 /// What sharding sends of one unit in a pass of one micro-batch, and what is done beside the bytes.
 struct ShardedMessage {
   Bytes dense, expert;  ///< over PricedSplit::sharding() and expert_sharding() of the unit's own split
-  Seconds dense_time, expert_time, overhead, copies;
+  Seconds dense_time, expert_time, overhead;
+  Seconds copies;  ///< those of the device; of the rank's own part to the host, or from it, where that is there
   [[nodiscard]] Seconds time() const { return dense_time + expert_time + overhead + copies; }
 };
 struct ShardedTransfers {

@@ -1,5 +1,6 @@
 // What is asked for again and again is kept: priced splits, staged splits, pipelines and exposed gradients.
 #include <stepcast/cluster/stragglers.hpp>
+#include <stepcast/parallelism/reasons.hpp>
 #include <stepcast/parallelism/tables.hpp>
 
 #include <algorithm>
@@ -254,9 +255,9 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
       split.number,
       virtual_stages_of(l),
       word(l.recomputed_blocks, l.recomputed_together << 3 | static_cast<std::int64_t>(l.recomputation)),
-      sharded                            ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients})
-      : copies_differ_by_stage(workload) ? static_cast<std::uint64_t>(l.zero << 1)
-                                         : 0,
+      std::uint64_t{l.offloaded} << 8 | (sharded ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients})
+                                         : copies_differ_by_stage(workload) ? static_cast<std::uint64_t>(l.zero << 1)
+                                                                            : 0),
       sharded && (l.zero == 3 || !l.unit_choices.empty()) ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
       division,
       sharded ? plan_number(plan) : 0};
@@ -333,14 +334,23 @@ LayoutTables::WholeStep LayoutTables::whole_step(Seconds work, const Layout& l) 
   return {iteration, iteration - busy};
 }
 
+Seconds LayoutTables::host_update(double elements) const {
+  const Host host = host_of(cluster);
+  const double ranks = static_cast<double>(std::min(cluster.devices_per_node, cluster.workers()));
+  const Bytes copied(elements * std::max(workload.bytes_of_gradient, workload.bytes_of_weight));
+  return std::max(Seconds(elements * ranks / host.updates), copied / host.copies);
+}
+
 Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) const {
   if (!l.unit_choices.empty()) return workload.update * device.update_share;
-  // ZeRO-1 deals whole tensors out, 2 and 3 divide each.
-  if (l.zero == 0 || (workload.host_updates && l.zero >= 2)) return workload.update * device.update_share;
   const StageMemoryInput& held = device.memory;
   const double experts = held.parameters > 0 ? held.expert_parameters / held.parameters : 0;
-  const double divided =
-      (1 - experts) / static_cast<double>(l.sharding()) + experts / static_cast<double>(l.expert_sharding());
+  const double divided = l.zero == 0 ? 1
+                                     : (1 - experts) / static_cast<double>(l.sharding()) +
+                                           experts / static_cast<double>(l.expert_sharding());
+  if (l.offloads(Offloaded::optimizer)) return host_update(held.parameters * divided);
+  // ZeRO-1 deals whole tensors out, 2 and 3 divide each.
+  if (l.zero == 0 || (workload.host_updates && l.zero >= 2)) return workload.update * device.update_share;
   return workload.update * (device.update_share * divided);
 }
 
@@ -437,6 +447,7 @@ Answer<EvaluatedLayout> LayoutTables::evaluated_as_said(const LayoutPlan& plan) 
       e.fullest_device = d;
     }
   }
+  if (std::string why = too_much_for_host(e.memory, cluster); !why.empty()) return Inapplicable{std::move(why)};
   const WholeStep whole = whole_step(e.iteration, e.layout);
   e.iteration = whole.iteration;
   e.input = whole.input;

@@ -117,6 +117,9 @@ struct LayoutTables {
   };
   [[nodiscard]] WholeStep whole_step(Seconds work, const Layout& resolved) const;
   [[nodiscard]] Seconds update(const Layout&, const PipelineDevice&) const;
+  /// Of so many parameters of each device, by the host that their optimizer was left to: the processors of a machine do
+  /// it for all its devices, while gradients come and weights return.
+  [[nodiscard]] Seconds host_update(double elements) const;
   [[nodiscard]] MemoryUse memory(const Layout&, const PipelineDevice&) const;
   /// 0: no cap.
   [[nodiscard]] Bytes memory_cap() const;

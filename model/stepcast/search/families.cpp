@@ -62,6 +62,7 @@ class Families {
     is_described_ = workload.shape.has_value();
     divides_context_ = !workload.shape || has_fused_attention(*workload.shape);
     experts_ = std::llround(experts(workload));
+    family_.offloaded = space.offloaded;
     // A batch that is no whole number of samples has no whole micro-batches.
     if (static_cast<double>(batch_) != global_batch) batch_ = 0;
   }
@@ -247,7 +248,11 @@ std::vector<Again> recomputations_of(const LayoutSpace& space, const Workload& w
   if (space.framework == "torchtitan" && workload.shape) all.push_back(Recomputation::operators);
   if ((space.framework.empty() || space.framework == "megatron") && modules_of(workload) != 0)
     all.push_back(Recomputation::modules);
-  const bool some = space.some_blocks || (space.recomputation.empty() && workload.activations_known);
+  // Where activations leave beside compute, what is done again has no copies, and more blocks may take less time.
+  Layout offloading;
+  offloading.offloaded = space.offloaded;
+  const bool some = !offloading.offloads(Offloaded::activations) &&
+                    (space.some_blocks || (space.recomputation.empty() && workload.activations_known));
   std::vector<Recomputation> tried = space.recomputation;
   // The fewest blocks may be none.
   if (space.some_blocks && std::ranges::find(tried, Recomputation::none) == tried.end())
@@ -262,7 +267,10 @@ std::vector<Again> recomputations_of(const LayoutSpace& space, const Workload& w
 std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
                                         std::size_t gradients, SwitchesOf of) {
   const auto [blocks, machines, sums, replicas, pipeline] = of;
-  std::vector<int> zero = or_all(space.zero, {0, 1, 2, 3});
+  Layout offloading;
+  offloading.offloaded = space.offloaded;
+  const bool divided = offloading.offloads(Offloaded::parameters);
+  std::vector<int> zero = divided ? std::vector<int>{3} : or_all(space.zero, {0, 1, 2, 3});
   // Where links are not slowed by what runs beside them, waiting never wins: what transfers cost compute beside them is
   // less than they take.
   const Contention& c = cluster.contention;
@@ -336,6 +344,7 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std
   layout.recomputation = switches.recomputation;
   layout.recomputed_blocks = blocks;
   layout.recomputed_modules = switches.modules;
+  layout.offloaded = family.offloaded;
   layout.sequence_parallel = family.sequence_parallel;
   layout.overlap_pipeline = switches.overlap_pipeline;
   layout.overlap_gradients = switches.overlap_gradients;

@@ -406,6 +406,30 @@ std::vector<ModelOption> faster_options(const Workload& workload, const Cluster&
   return found;
 }
 
+/// Where nothing fits: the best layout with part of the state in the host's memory, the least part that helps first.
+std::optional<LayoutPrediction> offloaded_best(const Workload& workload, const Cluster& cluster,
+                                               const LayoutSpace& space, const LayoutSearchOptions& options,
+                                               const TimeLeft& left) {
+  if (space.offloaded != 0) return std::nullopt;
+  LayoutSearchOptions search = options;
+  search.best = 1;
+  search.frontier = search.explain = false;
+  search.progress = nullptr;
+  for (const std::string_view what : {"optimizer", "parameters", "optimizer+activations", "parameters+activations"}) {
+    if (left.over()) break;
+    LayoutSpace with = space;
+    const Layout said = with_field({}, "offload", what);
+    with.offloaded = said.offloaded;
+    const bool divides = space.zero.empty() || std::ranges::find(space.zero, 3) != space.zero.end();
+    if (said.offloads(Offloaded::parameters) && !divides) continue;
+    with.runnable = true;
+    search.time_budget = left.part(next_share);
+    if (Answer<LayoutSearchResult> found = best_layouts(workload, cluster, with, search); found && !found->best.empty())
+      return std::move(found->best.front());
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 double cost_of(const LayoutPrediction& layout, double price_per_device_hour) {
@@ -440,7 +464,11 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   LayoutAdvice advice;
   advice.search = std::move(*search);
   add_data_parallel(workload, cluster, space, options, left, advice);
-  if (advice.search.best.empty()) return advice;
+  if (advice.search.best.empty()) {
+    if (options.search.target_step <= Seconds(0))
+      advice.with_offload = offloaded_best(workload, cluster, space, options.search, left);
+    return advice;
+  }
   advice.best = tuned_best(workload, cluster, space, options, left, advice.search.best);
   if (allows_data_parallelism_alone(space)) merge_data_parallel(advice, options.search.objective);
   const LayoutPrediction& before = advice.search.best.front();

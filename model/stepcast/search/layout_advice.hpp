@@ -10,7 +10,7 @@
 // once more for the one to run (preference.hpp): these `equals` stand first, the rest behind them by step. Invariant:
 // tuning never makes a layout slower; a strategy is only changed for more than half a per cent. Not modelled: gradient
 // strategies in the proof of the search (where the exposed time of the winner is below half a per cent, no strategy
-// could change its place).
+// could change its place); offloading where something fits without it.
 #include <stepcast/prediction/tuning.hpp>
 #include <stepcast/search/batches.hpp>
 #include <stepcast/search/layout_search.hpp>
@@ -56,6 +56,7 @@ struct LayoutAdvice {
   std::string no_data_parallel;
   std::optional<BatchChoice> other_batch;
   std::vector<ModelOption> faster_options;
+  std::optional<LayoutPrediction> with_offload;
   std::vector<BandwidthCheck> networks;
 };
 
@@ -123,6 +124,8 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
     ResultField{"other_batch", &LayoutAdvice::other_batch,
                 "within a fifth of the one asked for, if it trains more samples a second than the answer resolves"},
     ResultField{"faster_options", &LayoutAdvice::faster_options,
-                "of the model's description, by which the shortest step would be shorter"}};
+                "of the model's description, by which the shortest step would be shorter"},
+    ResultField{"with_offload", &LayoutAdvice::with_offload,
+                "where nothing fits: the best layout with the least in the host's memory that makes one fit"}};
 
 }  // namespace stepcast

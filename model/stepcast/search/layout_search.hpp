@@ -47,6 +47,7 @@ struct LayoutSpace {
   std::vector<int> overlap_gradients, overlap_pipeline;  ///< 0, 1; empty: 1, where overlap slows compute both
   std::vector<PlanSpec> gradients;                       ///< empty: ddp
   std::int64_t most_tensor = 0;                          ///< 0: devices of a machine
+  std::uint8_t offloaded = 0;                            ///< Layout::offloaded of all of them; parameters: ZeRO-3 alone
   std::string framework{};  ///< that has to run them (launch_frameworks()); empty: any, or none where not `runnable`
   bool runnable = false;    ///< only what some framework runs
 };

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 namespace stepcast {
 
@@ -41,6 +42,13 @@ std::string fixed(double value, int digits, bool sign) {
 std::string percent(double share, bool sign) { return fixed(100 * share, 1, sign) + " %"; }
 
 std::string whole_percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
+
+std::string large_number_text(double n) {
+  constexpr std::pair<double, std::string_view> scales[] = {{1e12, " trillion"}, {1e9, " billion"}, {1e6, " million"}};
+  for (const auto& [scale, word] : scales)
+    if (n >= scale) return fixed(n / scale, 1) + std::string(word);
+  return fixed(n, 0);
+}
 
 std::string counted(std::int64_t n, std::string_view noun) {
   return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");

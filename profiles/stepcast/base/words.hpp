@@ -48,6 +48,8 @@ namespace stepcast {
 [[nodiscard]] std::string percent(double share, bool sign = false);
 /// 0.123 is "12 %".
 [[nodiscard]] std::string whole_percent(double share);
+/// "529.6 billion", "1.5 million"; below a million a whole number.
+[[nodiscard]] std::string large_number_text(double n);
 /// "1 worker", "4 workers".
 [[nodiscard]] std::string counted(std::int64_t n, std::string_view noun);
 /// "1 other plan was", "4 other plans were": where more than an s is added.

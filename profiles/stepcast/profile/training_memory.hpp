@@ -6,8 +6,8 @@
 // divides of these parts (parallelism/layout_memory.hpp). The optimizer is Adam: two moments, and beside weights of
 // less than four bytes a copy of four (Rajbhandari et al. 2020). Two gradient buckets: one is filled while the other
 // travels. `margin` is what a caching allocator loses to fragmentation and what the framework itself holds. Invariant:
-// the parts sum to `total`. Not modelled: the order in which an allocator serves requests; offloading; what modifiers
-// and strategies keep beside the gradients (residuals, delayed weights).
+// the parts sum to `total`. Not modelled: the order in which an allocator serves requests; what modifiers and
+// strategies keep beside the gradients (residuals, delayed weights).
 #include <stepcast/base/result_fields.hpp>
 #include <stepcast/profile/profile.hpp>
 
@@ -18,6 +18,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// The fields are listed at the end.
 struct MemoryUse {
   Bytes parameters, gradients, optimizer, activations, buffers, margin;
+  Bytes host{};               ///< beside it in the machine's memory, where a layout leaves state there
   std::string_view moment{};  ///< the fullest one, at which these are there; empty: all are there throughout
   [[nodiscard]] Bytes total() const { return parameters + gradients + optimizer + activations + buffers + margin; }
 };
@@ -75,6 +76,7 @@ inline constexpr auto result_fields<MemoryUse> =
                ResultField{"activations_bytes", &MemoryUse::activations, "of the micro-batches in flight"},
                ResultField{"buffers_bytes", &MemoryUse::buffers, "of communication"},
                ResultField{"margin_bytes", &MemoryUse::margin, "fragmentation and the framework itself"},
+               ResultField{"host_bytes", &MemoryUse::host, "beside it in the host's memory: what is offloaded"},
                ResultField{"moment", &MemoryUse::moment,
                            "the fullest one of the step, at which these are there; empty: all are there throughout"}};
 

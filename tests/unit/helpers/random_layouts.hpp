@@ -6,6 +6,7 @@
 #include <stepcast/search/layout_search.hpp>
 
 #include <string>
+#include <string_view>
 
 namespace stepcast::test {
 
@@ -73,6 +74,10 @@ inline LayoutSpace random_space(Draw& draw) {
   some(space.overlap_gradients, 0, 1);
   some(space.overlap_pipeline, 0, 1);
   some(space.overlap_tensor, 0, 1);
+  if (draw.whole(0, 3) == 0) {
+    const std::string_view words[] = {"optimizer", "parameters", "activations", "optimizer+activations"};
+    space.offloaded = with_field({}, "offload", words[draw.whole(0, 3)]).offloaded;
+  }
   if (draw.whole(0, 3) == 0) space.gradients = {plan_spec_of("ddp"), plan_spec_of("wfbp")};
   return space;
 }

@@ -37,6 +37,8 @@ Layout random_layout(test::Draw& draw) {
   l.zero = draw.whole(0, 3);
   l.units_in_flight = count(3);
   l.recomputation = static_cast<Recomputation>(draw.whole(0, 3));
+  l.offloaded = static_cast<std::uint8_t>(draw.whole(0, 7));
+  if (l.offloads(Offloaded::parameters)) l.offloaded |= 1;  // not without the optimizer
   l.sequence_parallel = draw.whole(0, 1) == 1;
   l.overlap_tensor = draw.whole(0, 1) == 1;
   l.overlap_pipeline = draw.whole(0, 1) == 1;
@@ -55,6 +57,21 @@ Layout random_layout(test::Draw& draw) {
 }
 
 }  // namespace
+
+TEST_CASE("What is offloaded is said in words, parameters with the optimizer, and parameters are ZeRO-3's") {
+  const Layout all = layout_plan_of("layout(zero=3, offload=activations+parameters)/ddp").layout;
+  for (const Offloaded part : {Offloaded::optimizer, Offloaded::parameters, Offloaded::activations})
+    CHECK(all.offloads(part));
+  CHECK(text_of(all) == "layout(zero=3, offload=parameters+activations)");
+  CHECK(round_trip("layout(offload=optimizer+activations)/ddp") == "layout(offload=optimizer+activations)/ddp");
+  CHECK(refusal("layout(offload=optimiser)/ddp").find("did you mean 'optimizer'?") != std::string::npos);
+  CHECK(refusal("layout(offload=optimizer+optimizer)/ddp").find("each word once") != std::string::npos);
+  CHECK(resolved(layout_plan_of("layout(zero=2, offload=parameters)/ddp").layout, 8, 8).reason().find("zero is 2") !=
+        std::string::npos);
+  CHECK(resolved(layout_plan_of("layout(offload=optimizer, units=tp2+tp1)/ddp").layout, 8, 8)
+            .reason()
+            .find("units that choose") != std::string::npos);
+}
 
 TEST_CASE("A layout stands in front of a plan and shows what differs from the defaults") {
   const LayoutPlan plan = layout_plan_of(" layout( tp=8, pp = 4 ,mb=2, zero=1, order=tp-dp-pp) / ddp(bucket=5 MiB)");

@@ -97,6 +97,42 @@ TEST_CASE("FSDP holds the units that it has gathered") {
   CHECK(memory_of(mixed_precision_adam(), l, in, bare).buffers.value() == Approx(two + 2e8));
 }
 
+TEST_CASE("What is offloaded is in the host's memory and not on the device") {
+  StageMemoryInput in = stage(parameters);
+  in.kept_per_micro_batch = Bytes(8e9);
+  in.micro_batches_kept = 4;
+  in.sharded.block_kept = Bytes(2e8);
+  in.sharded.end_kept = Bytes(1e8);
+  Layout l = data_parallel(8, 3);
+  const auto use_of = [&](std::string_view what) {
+    Layout offloading = l;
+    if (!what.empty()) offloading.offloaded = with_field({}, "offload", what).offloaded;
+    return memory_of(mixed_precision_adam(), offloading, in, bare);
+  };
+  const MemoryUse without = use_of("");
+  CHECK(without.host == Bytes(0));
+  // Rajbhandari et al.: 2 bytes of weights, 2 of gradients, 12 of the optimizer; the host has a copy of gradients in 4.
+  const MemoryUse optimizer = use_of("optimizer");
+  CHECK(optimizer.optimizer == Bytes(0));
+  CHECK(optimizer.parameters == without.parameters);
+  CHECK(optimizer.gradients == without.gradients);
+  CHECK(optimizer.host.value() == Approx(16 * parameters / 8));
+  const MemoryUse all = use_of("parameters");
+  CHECK((all.parameters + all.gradients + all.optimizer) == Bytes(0));
+  CHECK(all.buffers == without.buffers);
+  CHECK(all.host.value() == Approx(18 * parameters / 8));
+  // The ends stay; of blocks two are there, one at work and one on its way.
+  const MemoryUse activations = use_of("activations");
+  CHECK(activations.activations.value() == Approx(4 * 1e8 + 2 * 2e8));
+  CHECK(activations.host.value() == Approx(4 * 8e9 - 4 * 1e8 - 2 * 2e8));
+  CHECK(use_of("optimizer+activations").host.value() == Approx((optimizer.host + activations.host).value()));
+  // Without ZeRO every rank leaves all of it, and where little is kept none of it waits.
+  l.zero = 0;
+  CHECK(use_of("optimizer").host.value() == Approx(16 * parameters));
+  in.kept_per_micro_batch = Bytes(1e8);
+  CHECK(use_of("activations").host == Bytes(0));
+}
+
 TEST_CASE("bf16 under Megatron-Core holds what its allocator was measured to hold") {
   // torch.cuda.max_memory_allocated on 8 B200 with Megatron-Core, Adam and ZeRO-1 (MooreThreads/SimuMax
   // docs/b200/b200_release_v1.2_summary.json, Apache-2.0), slices of Llama-3 70B and 405B; nothing was fitted to them.

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <random>
 #include <set>
@@ -42,7 +43,7 @@ Seconds step(const Workload& w, const Cluster& c, const std::string& plan, doubl
 }
 Seconds sum(const LayoutBreakdown& b) {
   return b.compute + b.recomputation + b.tensor + b.context + b.expert + b.pipeline + b.bubble + b.gradients +
-         b.update + b.input + b.other;
+         b.copies + b.update + b.input + b.other;
 }
 
 /// A layout of 32 devices that mostly works.
@@ -58,6 +59,7 @@ std::string random_plan(test::Draw& draw) {
   text += ",order=" + one_of({"tp-dp-pp", "tp-pp-dp", "dp-tp-pp", "pp-tp-dp"});
   text += one_of({"", "", ",cp=2", ",chunks=2", ",schedule=gpipe", ",schedule=zb_h1", ",schedule=bidirectional",
                   ",scheme=2d", ",scheme=3d", ",in_flight=1"});
+  text += one_of({"", "", "", ",offload=optimizer", ",offload=activations", ",offload=parameters+activations"});
   return text + ")/" + one_of({"ddp", "ddp(bucket=5 MiB)", "wfbp", "bsp", "dear", "ddp+fp16"});
 }
 
@@ -91,7 +93,7 @@ TEST_CASE("The parts of the step sum to it, and no bound is above it") {
     CHECK(sum(p->breakdown).value() == Approx(p->iteration.value()).epsilon(1e-12));
     const LayoutBreakdown& b = p->breakdown;
     for (const Seconds part : {b.compute, b.recomputation, b.tensor, b.context, b.expert, b.pipeline, b.bubble,
-                               b.gradients, b.update, b.other})
+                               b.gradients, b.copies, b.update, b.other})
       CHECK(part >= Seconds(0));
     CHECK(p->interval_low <= p->iteration);
     CHECK(p->interval_high >= p->iteration);
@@ -126,6 +128,65 @@ TEST_CASE("One device takes its units' passes and the update") {
   CHECK(p->micro_batches == 4);
   CHECK(p->iteration.value() == Approx((sum_of_units * 4 + w.update).value()));
   CHECK(p->breakdown.bubble.value() == Approx(0));
+}
+
+TEST_CASE("A host updates what its devices leave to it, copies what passes need, and says how much it holds") {
+  const Workload w = gpt();
+  Cluster one = machines(1, 1), eight = machines(1, 8);
+  one.host = eight.host = {Bytes(0), BytesPerSecond(2e10), 1e9};
+  const auto at = [&](const Cluster& c, const std::string& plan) {
+    const Answer<LayoutPrediction> p = predict(w, c, "layout(mb=4" + plan + ")/ddp", 32);
+    REQUIRE_MESSAGE(p, plan);
+    return *p;
+  };
+  const double n = w.parameters();
+  const LayoutPrediction without = at(one, ""), optimizer = at(one, ", offload=optimizer");
+  CHECK(optimizer.breakdown.update.value() == Approx(n / 1e9));
+  CHECK((optimizer.iteration - optimizer.breakdown.update).value() ==
+        Approx((without.iteration - without.breakdown.update).value()));
+  // The processors of a machine do as much for eight devices that divide it, eight times as much for eight that do not.
+  CHECK(at(eight, ", zero=1, offload=optimizer").breakdown.update.value() == Approx(n / 1e9));
+  CHECK(at(eight, ", offload=optimizer").breakdown.update.value() == Approx(8 * n / 1e9));
+  // Slower copies than processors set the pace: gradients come in four bytes, or two.
+  one.host.copies = BytesPerSecond(1e9);
+  CHECK(at(one, ", offload=optimizer").breakdown.update.value() == Approx(w.bytes_of_gradient * n / 1e9));
+  // Weights come twice a micro-batch and gradients go once, one after the other where nothing is gathered ahead.
+  const std::string waiting = ", zero=3, in_flight=1, overlap_dp=off";
+  const double copies = 8 * n * (2 * w.bytes_of_weight + w.bytes_of_gradient) / 1e9;
+  const LayoutPrediction parameters = at(one, waiting + ", offload=parameters");
+  CHECK((parameters.iteration - parameters.breakdown.update).value() ==
+        Approx((without.iteration - without.breakdown.update).value() + copies));
+  CHECK(at(one, ", zero=3, offload=parameters").iteration < parameters.iteration);  // beside compute
+  CHECK(at(one, ", zero=3, offload=parameters").iteration > optimizer.iteration);
+  // What blocks keep goes and comes as long as the passes take at least.
+  one.host.copies = BytesPerSecond(1e7);
+  const LayoutPrediction activations = at(one, ", offload=activations");
+  CHECK((activations.iteration - without.breakdown.update).value() >
+        8 * 2 * activations.memory.host.value() / 1e7 * 0.99);
+  CHECK(activations.memory.activations < without.memory.activations);
+  one.host.copies = BytesPerSecond(1e14);
+  CHECK(at(one, ", offload=activations").iteration.value() == Approx(without.iteration.value()));
+  // A machine that is known to hold less refuses; rates that are known make no interval wide.
+  eight.host.memory = Bytes(n * 16 * 0.99);
+  CHECK(predict(w, eight, "layout(mb=4, zero=1, offload=optimizer)/ddp", 32).reason().find("of a machine's own") !=
+        std::string::npos);
+  eight.host = {Bytes(n * 16 * 1.01), BytesPerSecond(2e10), 0};
+  const LayoutPrediction usual = at(eight, ", zero=1, offload=optimizer");
+  eight.host.updates = usual_host.updates;
+  const LayoutPrediction said = at(eight, ", zero=1, offload=optimizer");
+  CHECK(usual.iteration == said.iteration);
+  CHECK(usual.interval_high > said.interval_high);
+  CHECK(said.interval_high > said.iteration);
+}
+
+TEST_CASE("The usual host is the mean of the rates that were published, and its interval holds four of five") {
+  // Parameters a second of a machine: the table "Hosts" of validation/README.md.
+  const double rates[] = {13.4e9, 5.3e9, 2.8e9, 1.8e9, 1.4e9, 1.3e9, 1.1e9, 1.0e9, 0.8e9, 0.65e9};
+  double mean = 0, squares = 0;
+  for (const double rate : rates) mean += std::log(rate) / std::size(rates);
+  for (const double rate : rates) squares += (std::log(rate) - mean) * (std::log(rate) - mean);
+  CHECK(usual_host.updates == Approx(std::exp(mean)).epsilon(0.02));
+  CHECK(host_rate_spread == Approx(std::exp(1.2816 * std::sqrt(squares / (std::size(rates) - 1)))).epsilon(0.02));
 }
 
 TEST_CASE("Data parallelism alone is what the model of gradients predicts") {

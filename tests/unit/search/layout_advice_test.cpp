@@ -93,6 +93,33 @@ TEST_CASE("a mixture's winner has tokens sent once to each machine beside it, un
   CHECK_FALSE(none->sent_once);
 }
 
+TEST_CASE("where nothing fits the least that has to be with the host is told, and what is asked for is searched") {
+  const Workload workload = described("gpt:hidden=2048,layers=8,heads=16,seq=512");
+  const Cluster cluster = cluster_of_flags(2, 2, "100GbE");
+  LayoutAdviceOptions options;
+  options.search.layout.global_batch = 8;
+  const auto offloaded = [&](double gibibytes) {
+    options.search.layout.memory_cap = Bytes(gibibytes * 0x1p30);
+    const Answer<LayoutAdvice> advice = layout_advice(workload, cluster, {}, options);
+    REQUIRE(advice);
+    return advice->with_offload ? offload_text(advice->with_offload->plan.layout)
+                                : std::string(advice->best.empty() ? "none" : "");
+  };
+  CHECK(offloaded(20) == "");  // it fits without
+  CHECK(offloaded(4.5) == "optimizer");
+  CHECK(offloaded(1.9) == "parameters");
+  CHECK(offloaded(0.5) == "none");
+  options.search.layout.memory_cap = Bytes(4.5 * 0x1p30);
+  LayoutSpace space;
+  space.offloaded = with_field({}, "offload", "optimizer").offloaded;
+  const Answer<LayoutAdvice> asked = layout_advice(workload, cluster, space, options);
+  REQUIRE(asked);
+  REQUIRE_FALSE(asked->best.empty());
+  CHECK_FALSE(asked->with_offload);
+  for (const LayoutPrediction& p : asked->best) CHECK(p.plan.layout.offloads(Offloaded::optimizer));
+  CHECK(asked->search.space.find("optimizer in the host's memory") != std::string::npos);
+}
+
 TEST_CASE("where no framework runs what is fastest, what one runs stands first and the other is told") {
   const Workload workload = described("llama:hidden=2048,layers=8,heads=16,seq=512,attention=flash,dtype=f16");
   const Cluster cluster = cluster_of_flags(4, 4, "25GbE");

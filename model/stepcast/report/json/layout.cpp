@@ -42,6 +42,7 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"recomputation", recomputation_text(l)},
           {"recomputed_blocks", l.recomputed_blocks},
           {"recomputed_together", l.recomputed_together},
+          {"offloaded", offload_text(l)},
           {"sequence_parallel", l.sequence_parallel},
           {"overlap_tensor", l.overlap_tensor},
           {"overlap_pipeline", l.overlap_pipeline},

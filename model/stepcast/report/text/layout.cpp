@@ -18,18 +18,24 @@ namespace {
 
 using Align = TextTable::Align;
 
-/// "529.6 billion".
 std::string count_text(double n) {
-  constexpr std::pair<double, std::string_view> scales[] = {{1e12, " trillion"}, {1e9, " billion"}, {1e6, " million"}};
-  for (const auto& [scale, word] : scales)
-    if (n >= scale) return fixed(n / scale, 1) + std::string(word);
-  return grouped_digits(static_cast<std::uint64_t>(n));
+  constexpr double million = 1e6;
+  return n >= million ? large_number_text(n) : grouped_digits(static_cast<std::uint64_t>(n));
 }
 
 std::string workload_text(const Workload& workload) {
   std::string text = workload.name.empty() ? "unnamed" : workload.name;
   text += ", " + count_text(workload.parameters()) + " parameters";
   return text + (workload.shape ? "; described, not measured" : "");
+}
+
+/// "the optimizer's state and activations".
+std::string offloaded_words(const Layout& l) {
+  const std::string state = l.offloads(Offloaded::parameters)  ? "parameters, gradients and the optimizer's state"
+                            : l.offloads(Offloaded::optimizer) ? "the optimizer's state"
+                                                               : "";
+  if (!l.offloads(Offloaded::activations)) return state;
+  return state.empty() ? "what blocks keep of activations" : state + ", what blocks keep of activations";
 }
 
 void add(std::vector<std::string>& parts, bool wanted, const std::string& part) {
@@ -119,6 +125,7 @@ void write_memory(std::ostream& out, const LayoutPrediction& p) {
     table.add_row({std::string(name), text_of(size), total > Bytes(0) ? percent(size / total) : ""});
   out << '\n';
   table.write(out);
+  if (m.host > Bytes(0)) out << "(and " << text_of(m.host) << " in the host's memory)\n";
   if (!m.moment.empty()) out << "(at the fullest moment, " << m.moment << ")\n";
 }
 
@@ -170,6 +177,7 @@ std::string words_of(const LayoutPrediction& p) {
                                                    (l.chunks > 1 ? "chunk" : "stage")
                      : l.recomputed_together > 1 ? ", " + std::to_string(l.recomputed_together) + " blocks at a time"
                                                  : ""));
+  add(parts, l.offloaded != 0, offloaded_words(l) + " in the host's memory");
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
   return text;
@@ -262,8 +270,8 @@ void write_layout_breakdown(std::ostream& out, const LayoutPrediction& p) {
                {"expert exchanges", b.expert, p.plan.layout.expert > 1},
                {"pipeline transfers", b.pipeline, p.plan.layout.pipeline > 1},
                {"pipeline bubble", b.bubble, p.plan.layout.pipeline > 1},
-               {"exposed gradients", b.gradients, p.plan.layout.data > 1},
-               {LayoutBreakdown::copies_in_words, b.copies, false},
+               {LayoutBreakdown::gradients_in_words(p.plan.layout), b.gradients, p.plan.layout.data > 1},
+               {LayoutBreakdown::copies_in_words(p.plan.layout), b.copies, false},
                {"update", b.update, false},
                {"input", b.input, false},
                {"other", b.other, false}};
