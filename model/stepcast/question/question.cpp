@@ -48,7 +48,11 @@ Fed fed_after_changes(const Question& q) {
   Feed feed{q.pipeline ? std::make_shared<const InputPipeline>(*q.pipeline) : nullptr, q.cluster};
   Profile profile = updating_all(feed.pipeline ? with_input_pipeline(q.profile, *feed.pipeline, q.cluster) : q.profile);
   if (q.changes.empty()) return {std::move(profile), feed.pipeline};
-  Answer<Profile> changed = profile_after(q.changes, profile, q.other_batch ? &*q.other_batch : nullptr, &feed);
+  std::optional<Profile> other = q.other_batch;
+  const WhatIfSpec& first = q.changes.front();
+  if (q.shape && !other && first.what->name == "batch") if (other = described_at(q, first.options[0]); other) other = updating_all(*std::move(other));
+  if (other && other->batch_samples == q.profile.batch_samples) other = q.other_batch;
+  Answer<Profile> changed = profile_after(q.changes, profile, other ? &*other : nullptr, &feed);
   return {std::move(changed), feed.pipeline};
 }
 
@@ -118,12 +122,18 @@ Answer<Workload> divisible(const Question& q, const Answer<Profile>& profile) {
 
 }  // namespace
 
-Profile profile_of_usual_batch(const Question& q, std::string_view instead_of) {
-  const double samples = q.usual_batch / static_cast<double>(q.cluster.workers());
-  Profile profile = described_profile(*q.shape, *q.device, samples);
+std::optional<Profile> described_at(const Question& q, double samples, std::string_view instead_of) {
+  const std::optional<Device> device = q.device ? q.device : shipped_device_like(q.cluster.device);
+  if (!q.shape || !device || !(samples > 0)) return std::nullopt;
+  Profile profile = described_profile(*q.shape, *device, samples);
   for (const std::string& line : q.profile.assumed)
     if (line != instead_of && std::ranges::find(profile.assumed, line) == profile.assumed.end())
       profile.assumed.push_back(line);
+  return profile;
+}
+
+Profile profile_of_usual_batch(const Question& q, std::string_view instead_of) {
+  Profile profile = *described_at(q, q.usual_batch / static_cast<double>(q.cluster.workers()), instead_of);
   profile.assumed.insert(profile.assumed.begin(),
                          usual_batch_text(*q.shape, q.usual_batch) + "; --global-batch sets it");
   return profile;

@@ -72,6 +72,10 @@ struct Question {
   std::string what_is_beside{};  ///< in words, after the time: "a step is not in the layers: ..."
 };
 
+/// Of a question about a described model: its profile with another batch, described anew, since small kernels are as
+/// long as a device's shortest. Lines that the question's own profile assumes beside its description stay, but for
+/// `instead_of`. Nothing where no device is known.
+[[nodiscard]] std::optional<Profile> described_at(const Question&, double samples, std::string_view instead_of = {});
 /// A worker's part of the usual batch of a described model, in place of its profile of one sample: what a question says
 /// whose plans share that batch out. Lines that the profile assumes beside its description stay, but for `instead_of`.
 [[nodiscard]] Profile profile_of_usual_batch(const Question&, std::string_view instead_of);

@@ -124,7 +124,9 @@ Answer<std::shared_ptr<const Profile>> SweepGrid::profile_at(std::span<const dou
   const double* compute = value_of(SweepQuantity::compute, values);
   if (!batch && !compute) return profile_;
   Profile profile = *profile_;
-  if (batch && *batch != profile.batch_samples) {
+  if (std::optional<Profile> described; batch && question_.shape && (described = described_at(question_, *batch))) {
+    profile = std::move(*described);
+  } else if (batch && *batch != profile.batch_samples) {
     Answer<Profile> changed = profile_after({whatif_with("batch", "to", *batch)}, profile);
     if (!changed) return Inapplicable{changed.reason()};
     profile = std::move(*changed);

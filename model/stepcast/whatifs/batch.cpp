@@ -88,6 +88,10 @@ Profile fitted(const Profile& a, const Profile& b, double to) {
   for (const std::string& caution : b.cautions)
     out.cautions.push_back("of the profile at batch " + number_text(b.batch_samples) + ": " + caution);
   if (std::string caution = caution_of_one_scaled(a, b); !caution.empty()) out.cautions.push_back(std::move(caution));
+  if (b.described && to == b.batch_samples) {
+    out.assumed.push_back("batch " + number_text(to) + ": described anew");
+    return out;
+  }
   out.assumed.push_back("batch " + number_text(to) +
                         ": each part of each layer on the line through its times at batch " +
                         number_text(a.batch_samples) + " and " + number_text(b.batch_samples) +

@@ -133,7 +133,9 @@ DataType ModelDescriptionText::data_type(std::string_view key, DataType standard
   if (!type || std::find(std::begin(known), std::end(known), *type) == std::end(known)) {
     std::vector<std::string> names;
     for (const DataType t : known) names.emplace_back(name_of(t));
-    refuse(key, "a type of floating-point numbers", quoted(given->value), hint_for(given->value, names, "known are "));
+    refuse(key, "a type of floating-point numbers", quoted(given->value),
+           type && *type == DataType::f4 ? "four bits are for the products of linear layers: linear=f4"
+                                         : hint_for(given->value, names, "known are "));
   }
   keep(key, std::string(name_of(*type)), *type == standard);
   return *type;

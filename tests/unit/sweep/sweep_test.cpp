@@ -168,6 +168,38 @@ TEST_CASE("a described model is answered as predict answers it: its device errs,
   }
 }
 
+TEST_CASE("each batch of a described model is described anew, in sweeps and by the what-if") {
+  SweepQuestion question;
+  question.shape = model_shape_of("gpt:hidden=768,layers=12,heads=12,seq=1024,vocab=50257,attention=flash,dtype=bf16");
+  question.device = *shipped_device("NVIDIA A100-SXM4-80GB");
+  question.profile = described_profile(*question.shape, *question.device, 1);
+  question.cluster = cluster_of_flags(8, 8, "200 Gb/s");
+  question.plans = plans_named({"ddp"});
+  question.axes.push_back(sweep_axis_of("batch=1,4,16", question.plans));
+  const std::vector<SweepRow> rows = swept(question);
+  REQUIRE(rows.size() == 3);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double batch = std::pow(4.0, double(i));
+    CAPTURE(batch);
+    Question there = question;
+    there.profile = described_profile(*question.shape, *question.device, batch);
+    const Answer<Prediction> known = PreparedQuestion(there).answer(plan_of("ddp"));
+    REQUIRE(known);
+    REQUIRE(rows[i].prediction);
+    CHECK(rows[i].prediction->iteration == known->iteration);
+    CHECK(rows[i].prediction->memory == known->memory);
+    if (i == 0) continue;
+    Question changed = question;
+    changed.changes = {whatif_with("batch", "to", batch)};
+    const Answer<Prediction> after = PreparedQuestion(changed).answer(plan_of("ddp"));
+    REQUIRE(after);
+    CHECK(after->iteration.value() == doctest::Approx(known->iteration.value()).epsilon(1e-9));
+  }
+  // Small kernels do not get longer with the first samples, and later ones add to all.
+  CHECK(rows[1].prediction->iteration < 3.8 * rows[0].prediction->iteration);
+  CHECK(rows[2].prediction->iteration > 3 * rows[1].prediction->iteration);
+}
+
 TEST_CASE("axes are read from text: lists, doublings, points of equal ratio") {
   CHECK(values_of("bandwidth=1Gb/s,40 Gb/s") == Values{1.25e8, 5e9});
   CHECK(values_of("bandwidth=1Gb/s..10Gb/s") == Values{1.25e8, 2.5e8, 5e8, 1e9, 1.25e9});
