@@ -98,6 +98,8 @@ std::string horovod_text(const LaunchInput& in) {
   if (in.micro_batches > 1) text += ", " + std::to_string(in.micro_batches) + " of them a step";
   if (in.workload.shape && in.workload.shape->kernels == KernelSet::compiled)
     text += "\n# each block compiled: block.compile()";
+  if (in.workload.shape && in.workload.shape->loss_chunks > 1)
+    text += "\n# head and loss in " + std::to_string(in.workload.shape->loss_chunks) + " parts of the sequence";
   if (in.workload.shape && in.workload.shape->loss == KernelSet::compiled)
     text += "\n# what makes the loss of the logits compiled: torch.compile";
   if (l.recomputation != Recomputation::none)

@@ -62,6 +62,11 @@ std::string model_run_by(const std::string& description, std::string_view framew
   if (kernels.empty() || shape.heads == 0) return description;
   std::string out = shape.name;
   if (!shape.kernels_given) out = with_word(std::move(out), "kernels", kernels);
+  // Its configurations compute the loss of Llama 3, Qwen3, DeepSeek-V3 and others in so many parts (loss.py).
+  constexpr std::int64_t titan_chunks = 8;
+  const bool decoder = !shape.name.starts_with("bert");
+  if (framework == "torchtitan" && decoder && !shape.loss_chunks_given && shape.sequence % titan_chunks == 0)
+    out = with_word(std::move(out), "loss_chunks", std::to_string(titan_chunks));
   if (!has_fused_attention(shape) || attention_kernel(shape)) return out;
   return with_word(std::move(out), "attention", "flash2");
 }

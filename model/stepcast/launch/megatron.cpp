@@ -310,6 +310,8 @@ std::string why_not_megatron(const LaunchInput& in) {
   if (in.workload.shape && in.workload.shape->kernels == KernelSet::megatron &&
       in.workload.shape->loss == KernelSet::compiled)
     return "its losses keep four bytes a logit, and loss=compiled two (Transformer Engine's, which does, it refuses)";
+  if (in.workload.shape && in.workload.shape->loss_chunks > 1)
+    return "its loss is of all tokens at once (loss_chunks=1)";
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
   if (in.workload.shape && in.workload.shape->experts > 0 && l.tensor > 1 && !l.sequence_parallel)
     return "it trains mixtures of experts under tensor parallelism with sequence parallelism only (sp=on)";

@@ -112,6 +112,10 @@ std::string titan_text(const LaunchInput& in) {
          (in.workload.shape && linear_type(*in.workload.shape)
               ? "# with its float8 converter of linear layers in that configuration\n"
               : "") +
+         (in.workload.shape && in.workload.shape->loss_chunks > 1
+              ? "# with its ChunkedLossWrapper of " + std::to_string(in.workload.shape->loss_chunks) +
+                    " chunks in that configuration\n"
+              : "") +
          (l.expert_exchange == ExpertExchange::deduplicated
               ? "# with comm_backend 'deepep' of its experts in that configuration\n"
               : "") +

@@ -145,6 +145,9 @@ std::string compilation_lines(const Workload& w, const std::string& blocks = "bl
   if (!w.shape) return {};
   std::string text;
   if (w.shape->kernels == KernelSet::compiled) text += "for block in " + blocks + ":\n    block.compile()\n";
+  if (w.shape->loss_chunks > 1)
+    text += "# the model's head and loss in " + std::to_string(w.shape->loss_chunks) +
+            " parts of the sequence, each with its backward pass\n";
   if (w.shape->loss == KernelSet::compiled) text += "# and torch.compile what makes the loss of the logits\n";
   return text;
 }

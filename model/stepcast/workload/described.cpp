@@ -491,6 +491,9 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
                                                                  : "eager") +
                         (is_eager(shape.kernels) && shape.loss == KernelSet::compiled ? ", the loss compiled" : "") +
                         " (kernels=... in the model says otherwise)");
+  if (shape.loss_chunks > 1)
+    w.assumed.push_back("loss_chunks=" + std::to_string(shape.loss_chunks) +
+                        ": logits and loss of so many parts of the sequence one after the other");
   if (shape.launch_blocking)
     w.assumed.emplace_back(
         "launch=blocking: the host waits for every kernel before it launches the next (CUDA_LAUNCH_BLOCKING=1 in the "

@@ -158,6 +158,8 @@ struct ModelShape {
   Optimizer optimizer = Optimizer::adam;
   KernelSet kernels = KernelSet::megatron;
   KernelSet loss = KernelSet::megatron;  ///< of the loss alone
+  std::int64_t loss_chunks = 1;          ///< parts of a sequence whose logits are there one after the other
+  bool loss_chunks_given = false;        ///< the description says so, be it one
   bool kernels_given = false;            ///< the description says kernels=, be it the default; loss= alone is not that
   bool launch_blocking = false;          ///< it runs with CUDA_LAUNCH_BLOCKING=1 (Device::launch_blocking)
   bool tied = false;                     ///< the embedding is the weight of the logits, too
@@ -180,7 +182,8 @@ struct ModelShape {
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2]
 /// [,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
-/// [,optimizer=muon][,tied=yes][,kernels=compiled|eager|deepspeed][,loss=compiled][,launch=blocking]", the usual CNNs
+/// [,optimizer=muon][,tied=yes][,kernels=compiled|eager|deepspeed][,loss=compiled][,loss_chunks=8][,launch=blocking]",
+/// the usual CNNs
 /// ("resnet50:image=224"), and public models by name
 /// ("llama3-8b", "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);

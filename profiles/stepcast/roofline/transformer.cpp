@@ -25,7 +25,10 @@
 // operations, the gate's activation and its product two, gradients that meet are added by themselves, and the loss is
 // that of 4-byte copies. Counted from what a profiler saw of such kernels on H100 (PyTorch 2.11). loss=eager beside
 // compiled blocks is what torchtitan did until April 2025 (pull request 1033), and what a script does that compiles its
-// blocks alone.
+// blocks alone. With loss_chunks=8 the head's product, the loss and their backward pass are done part by part of the
+// sequence in the forward pass (torchtitan's ChunkedLossWrapper, components/loss.py): of the logits one part is there
+// at a time, and the gradient of what goes into the head is added up in four bytes. Not modelled: that a part's product
+// takes tiles of its own.
 //
 // With s tokens a sample, hidden size h, a heads of size d, f the MLP's inner size, e bytes an element: what an
 // operator moves is counted from the kernels that Megatron-LM launches; what a block keeps are the terms of
@@ -55,6 +58,7 @@ struct Transformer {
   double dropout = 0;
   std::optional<AttentionKernel> kernel{};  ///< of fused attention, where it is named
   KernelSet kernels = KernelSet::megatron, loss = KernelSet::megatron;
+  std::int64_t loss_chunks = 1;
   bool launch_blocking = false;
   bool flash = false, causal = false, tied = false;
 
@@ -555,6 +559,17 @@ void add_pretraining_head(const Transformer& t, UnitShape& unit) {
   unit.kept.sequence = t.per_token(4 * t.h());
 }
 
+/// The loss part by part: what would be kept of logits is there for one part, beside its input and the gradient of all.
+void in_parts(const Transformer& t, UnitShape& unit) {
+  const double parts = double(t.loss_chunks);
+  unit.operators.back().kernels *= parts;
+  unit.transient = (unit.transient + unit.kept.divided) / parts;
+  unit.kept.divided = Bytes(0);
+  const Bytes inputs = t.per_token(t.h()) + Bytes(4 * t.s() * t.h());
+  unit.kept.sequence += inputs;
+  if (t.is_pytorch()) unit.kept.gathered += inputs;
+}
+
 UnitShape head_of(const Transformer& t) {
   UnitShape unit;
   unit.name = "head";
@@ -591,6 +606,7 @@ UnitShape head_of(const Transformer& t) {
     unit.kept.divided = elements * 4;  // in 4-byte numbers, which become their gradient in place
     unit.transient = elements * t.e();
   }
+  if (t.loss_chunks > 1) in_parts(t, unit);
   unit.kept.input = t.per_token(t.h());
   // What leaves it is one 4-byte number a token: of the maximum, of the right answer's logit, of the sum.
   unit.boundary = Bytes(4 * t.s());
@@ -718,6 +734,10 @@ Transformer transformer_of(ModelDescriptionText& text) {
     if (kernels == name_of(set)) t.kernels = set;
     if (loss == name_of(set)) t.loss = set;
   }
+  t.loss_chunks = text.integer("loss_chunks", 1, 1, t.sequence);
+  if (t.loss_chunks > 1 && bert) text.refuse("loss_chunks", "1", std::to_string(t.loss_chunks), "it is of decoders");
+  if (t.sequence % t.loss_chunks != 0)
+    text.refuse("loss_chunks", "a divisor of seq = " + std::to_string(t.sequence), std::to_string(t.loss_chunks));
   t.launch_blocking = text.word("launch", "async", {"async", "blocking"}) == "blocking";
   text.require_all_known();
   check_heads(text, t);
@@ -743,6 +763,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.gradient_dtype = t.gradient_dtype;
   model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads, model.head_size = t.head_size;
   model.dropout = t.dropout, model.tied = t.tied, model.kernels = t.kernels, model.loss = t.loss;
+  model.loss_chunks = t.loss_chunks, model.loss_chunks_given = text.gives("loss_chunks");
   model.kernels_given = text.gives("kernels"), model.launch_blocking = t.launch_blocking;
   model.optimizer = t.optimizer;
   model.sequence = t.sequence, model.layers = t.layers;

@@ -80,6 +80,12 @@ TEST_CASE("A framework brings its kernels along where the model leaves them open
     CHECK_FALSE(has_fused_attention(run("gpt:hidden=1024,layers=24,heads=16,seq=1024", framework)));
     CHECK(model_run_by("resnet50:image=224", framework) == "resnet50:image=224");
   }
+  // torchtitan's configurations compute the loss in parts, where the sequence divides.
+  CHECK(run("llama3-8b", "torchtitan").loss_chunks == 8);
+  CHECK(run("llama3-8b:loss_chunks=1", "torchtitan").loss_chunks == 1);
+  CHECK(run("llama3-8b:loss_chunks=2", "torchtitan").loss_chunks == 2);
+  CHECK(run("llama3-8b:seq=4100", "torchtitan").loss_chunks == 1);
+  CHECK(run("llama3-8b", "pytorch").loss_chunks == 1);
   CHECK(model_run_by("llama3-8b", "megatron") == "llama3-8b");
   CHECK(model_run_by("llama3-8b", "") == "llama3-8b");
 }
@@ -563,8 +569,12 @@ TEST_CASE("launch settings: what is compiled follows the model") {
   CHECK(contains(titan("kernels=eager,loss=compiled"), "--compile.enable \\\n--compile.components loss"));
   CHECK_FALSE(contains(titan("kernels=eager"), "compile"));
   CHECK(contains(titan("seq=4096"), "# it gathers weights in every micro-batch"));
+  CHECK(contains(titan("loss_chunks=8"), "ChunkedLossWrapper of 8 chunks"));
+  CHECK(contains(settings("Megatron-LM", prediction(layout(1, 8, 1), 4), "llama3-8b:loss_chunks=8").cannot, "at once"));
   const std::string fsdp = settings("PyTorch FSDP", prediction(l, 4), "llama3-8b:kernels=compiled").text;
   CHECK(contains(fsdp, "block.compile()"));
+  CHECK(
+      contains(settings("PyTorch FSDP", prediction(l, 4), "llama3-8b:loss_chunks=8").text, "8 parts of the sequence"));
   CHECK(contains(fsdp, "model.set_reshard_after_backward(i == 3)"));
   CHECK(contains(settings("Megatron-LM", prediction(layout(1, 8, 1), 4), "llama3-8b:loss=compiled").cannot, "a logit"));
   l.zero = 0, l.pipeline = 2, l.data = 4;

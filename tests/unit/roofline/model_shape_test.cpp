@@ -248,6 +248,15 @@ TEST_CASE("PyTorch's kernels, eager and compiled: bytes of a small block by hand
   CHECK(of_blocks.units[2].transient.value() == doctest::Approx(8 * logits));
   CHECK(compiled.units[2].kept.divided.value() == doctest::Approx(2 * logits));
   CHECK(compiled.units[2].transient.value() == doctest::Approx(2 * logits));
+  // In parts of the sequence: of logits and their gradient one part is there, beside copies of the head's input (16
+  // elements a token) and its gradient in four bytes; the loss's kernels are launched for each part.
+  const ModelShape in_parts = model_shape_of(small + "compiled,loss=eager,loss_chunks=4");
+  CHECK(in_parts.units[2].kept.divided == Bytes(0));
+  CHECK(in_parts.units[2].transient.value() == doctest::Approx((4 + 8) * logits / 4));
+  CHECK((in_parts.units[2].kept.sequence - of_blocks.units[2].kept.sequence).value() ==
+        doctest::Approx(16 * token + 4 * 16 * 8));
+  CHECK(in_parts.operations() == of_blocks.operations());
+  check(in_parts, {2, "cross entropy", ((2 + 4) + 3 * 4 + 4) * logits, (4 + 4 + 3 * 4 + (4 + 2)) * logits, 3 * 4});
   // Rotary positions of queries (16) and the key (8): eager x times cosines 2, one half turned in sign 1, both put
   // together 2, times sines 2, the sum 3, of each of the two five kernels; compiled x read and written.
   const auto rotary = [](const ModelShape& m) -> const OperatorShape& {
