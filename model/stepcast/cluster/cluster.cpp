@@ -119,9 +119,11 @@ void check_stragglers(const Place& place, const Stragglers& s, std::int64_t work
 void check_host(const Place& place, const Host& h) {
   check_not_negative(place.at("memory"), h.memory, "a size");
   check_not_negative(place.at("copies"), h.copies, "a rate");
-  constexpr double most = 1e15;
-  if (!(h.updates >= 0 && h.updates <= most))
-    place.at("updates").refuse("parameters a second, from 0 to 1e15", std::to_string(h.updates));
+  constexpr double least = 1e3, most = 1e15;
+  if (h.copies.value() > 0 && h.copies.value() < least)
+    place.at("copies").refuse("a rate of at least 1 kB/s", exact_text_of(h.copies));
+  if (h.updates != 0 && !(h.updates >= least && h.updates <= most))
+    place.at("updates").refuse("parameters a second, from 1e3 to 1e15", large_number_text(h.updates));
 }
 
 void check_transport(const Place& place, const Transport& t) {

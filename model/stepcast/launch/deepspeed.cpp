@@ -63,6 +63,8 @@ std::string why_not_deepspeed(const LaunchInput& in) {
   if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
   if (l.offloads(Offloaded::activations) && l.recomputation != Recomputation::full)
     return "of activations it offloads the inputs of checkpoints alone (recompute=full)";
+  if (l.offloads(Offloaded::optimizer) && in.workload.shape && in.workload.shape->optimizer != Optimizer::adam)
+    return "its hosts update by Adam (DeepSpeedCPUAdam)";
   if (l.offloaded != 0 && (l.zero == 0 || l.pipeline > 1))
     return "its hosts update what ZeRO divides, without pipelines (zero=1 and more)";
   if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
@@ -89,6 +91,9 @@ std::string deepspeed_text(const LaunchInput& in) {
   }
   if (in.workload.dtype == DataType::bf16) config["bf16"] = Json{{"enabled", true}};
   if (in.workload.dtype == DataType::f16) config["fp16"] = Json{{"enabled", true}};
+  // It refuses to offload any optimizer but its own (engine.py), which it makes where this is said; "params" has the
+  // learning rate.
+  if (l.offloads(Offloaded::optimizer)) config["optimizer"] = Json{{"type", "AdamW"}};
   if (l.tensor > 1) config["tensor_parallel"] = Json{{"autotp_size", l.tensor}};
   config["zero_optimization"] = zero_of(in);
   const bool full = l.recomputation == Recomputation::full;

@@ -36,7 +36,9 @@ Kept kept_of(const Layout& l, const StageMemoryInput& in) {
 Bytes state_with_host(const Layout& l, const Held& held, const BytesPerParameter& bytes) {
   constexpr double copied = 4;
   if (l.offloads(Offloaded::parameters)) return Bytes(held.divided * (bytes.weight + copied + bytes.optimizer()));
-  if (l.offloads(Offloaded::optimizer)) return Bytes(held.at(l.zero >= 1) * (copied + bytes.optimizer()));
+  // Weights of four bytes have no copy among the optimizer's state: theirs is beside it.
+  const double whole = bytes.weight >= 4 ? bytes.weight : 0;
+  if (l.offloads(Offloaded::optimizer)) return Bytes(held.at(l.zero >= 1) * (copied + whole + bytes.optimizer()));
   return {};
 }
 

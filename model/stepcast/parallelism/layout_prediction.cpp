@@ -150,6 +150,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.plan = {e.layout, plan.gradients};
   p.iteration = e.iteration;
   p.memory = e.memory;
+  p.host_memory = e.host;
   p.devices = e.layout.devices();
   p.micro_batches = e.micro_batches;
   p.stages = summaries_of(state, e, plan.gradients);
@@ -173,8 +174,10 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   for (const std::string& text :
        {ring_text(e.layout, passes.ring * times, p.breakdown.context), micro_batch_text(state, e)})
     if (!text.empty()) p.assumed.push_back(text);
-  for (std::string& text : offload_texts(e.layout, state.cluster, e.memory)) p.assumed.push_back(std::move(text));
+  for (std::string& text : offload_texts(e.layout, state.cluster, e.host)) p.assumed.push_back(std::move(text));
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
+  if (std::string text = unknown_host_text(e.layout, state.cluster); !text.empty())
+    p.warnings.push_back(std::move(text));
   if (p.plan.layout.recomputation == Recomputation::selective && frees_nothing(state.workload))
     p.warnings.emplace_back(
         "recompute=selective does the core of attention again, and fused attention keeps next to nothing that this "

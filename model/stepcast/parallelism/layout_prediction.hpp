@@ -38,7 +38,7 @@ struct LayoutBreakdown {
   /// `copies` in words: autocast casts, fully_shard also copies in and out of what it gathers and scatters; activations
   /// go to the host and back.
   [[nodiscard]] static constexpr std::string_view copies_in_words(const Layout& l) {
-    return l.offloads(Offloaded::activations) ? "casts, copies of activations to the host and back"
+    return l.offloads(Offloaded::activations) ? "casts and copies, activations to the host and back"
                                               : "casts and copies of weights and gradients";
   }
   [[nodiscard]] static constexpr std::string_view gradients_in_words(const Layout& l) {
@@ -65,6 +65,7 @@ struct LayoutPrediction {
   Seconds iteration, interval_low, interval_high;
   LayoutBreakdown breakdown;
   MemoryUse memory;
+  Bytes host_memory;
   std::vector<StageSummary> stages;
   std::vector<std::uint32_t> stage_units{};
   std::int64_t devices = 1, micro_batches = 1;
@@ -193,6 +194,8 @@ inline constexpr auto result_fields<LayoutPrediction> = std::tuple{
     ResultField{"bound", &LayoutPrediction::bound, "\"compute\", \"tensor collectives between machines\", ..."},
     ResultField{"breakdown_s", &LayoutPrediction::breakdown, "what the step is made of"},
     ResultField{"memory_bytes", &LayoutPrediction::memory, "of the fullest stage"},
+    ResultField{"host_memory_bytes", &LayoutPrediction::host_memory,
+                "offloaded, of the machine whose devices leave most with it"},
     ResultField{"stages", &LayoutPrediction::stages,
                 "an entry for each device of a pipeline, its first chunk's numbering"},
     ResultField{"stage_units", &LayoutPrediction::stage_units,

@@ -162,40 +162,33 @@ std::string micro_batch_text(const LayoutTables& tables, const EvaluatedLayout& 
   return {};
 }
 
-namespace {
-
-double devices_of_a_machine(const Cluster& cluster) {
-  return static_cast<double>(std::min(cluster.devices_per_node, cluster.workers()));
-}
-
-}  // namespace
-
-std::vector<std::string> offload_texts(const Layout& l, const Cluster& cluster, const MemoryUse& memory) {
+std::vector<std::string> offload_texts(const Layout& l, const Cluster& cluster, Bytes of_machine) {
   if (l.offloaded == 0) return {};
   const Host host = host_of(cluster);
   const auto said = [](bool by_cluster) { return by_cluster ? "" : ", as is usual"; };
   std::vector<std::string> out;
-  out.push_back("in the host's memory: " + text_of(memory.host) + " a device, " +
-                text_of(memory.host * devices_of_a_machine(cluster)) + " a machine" +
-                (cluster.host.memory > Bytes(0) ? " of " + text_of(cluster.host.memory) : ""));
-  if (l.offloads(Offloaded::optimizer))
-    out.push_back("the processors of a machine update " + large_number_text(host.updates) + " parameters a second" +
-                  said(cluster.host.updates > 0) +
-                  (cluster.host.updates > 0
-                       ? ""
-                       : " (published rates lie up to a factor of " + fixed(host_rate_spread, 1) +
-                             " about it; \"host\": {\"updates\": ...} in a cluster's file says what was measured)"));
-  out.push_back("copies between host and device run at " + text_of(host.copies) +
+  out.push_back("in the host's memory: " + text_of(of_machine) + " of a machine" +
+                (cluster.host.memory > Bytes(0) ? ", which has " + text_of(cluster.host.memory) : ""));
+  if (l.offloads(Offloaded::optimizer) && cluster.host.updates > 0)
+    out.push_back("the processors of a machine update " + large_number_text(host.updates) + " parameters a second");
+  out.push_back("copies between host and device run at " + exact_text_in_best_unit(host.copies) +
                 said(cluster.host.copies > BytesPerSecond(0)));
   if (l.offloads(Offloaded::activations))
     out.push_back("activations leave beside the forward pass and return beside the backward pass");
   return out;
 }
 
-std::string too_much_for_host(const MemoryUse& memory, const Cluster& cluster) {
-  const Bytes all = memory.host * devices_of_a_machine(cluster);
-  if (cluster.host.memory == Bytes(0) || all <= cluster.host.memory) return {};
-  return "offload= needs " + text_of(all) + " of the " + text_of(cluster.host.memory) + " of a machine's own memory";
+std::string unknown_host_text(const Layout& l, const Cluster& cluster) {
+  if (!l.offloads(Offloaded::optimizer) || cluster.host.updates > 0) return {};
+  return "the processors of a machine are taken to update " + large_number_text(usual_host.updates) +
+         " parameters a second, and published rates lie up to a factor of " + fixed(host_rate_spread, 1) +
+         " about it: \"host\": {\"updates\": ...} in a cluster's file says what was measured";
+}
+
+std::string too_much_for_host(Bytes of_machine, const Cluster& cluster) {
+  if (cluster.host.memory == Bytes(0) || of_machine <= cluster.host.memory) return {};
+  return "offload= leaves " + text_of(of_machine) + " with a machine, whose own memory is " +
+         text_of(cluster.host.memory);
 }
 
 std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, const PlanSpec& plan,

@@ -334,10 +334,33 @@ LayoutTables::WholeStep LayoutTables::whole_step(Seconds work, const Layout& l) 
   return {iteration, iteration - busy};
 }
 
-Seconds LayoutTables::host_update(double elements) const {
+Bytes LayoutTables::fullest_host(const Layout& l, std::span<const Bytes> of_device) const {
+  const RankAxis axis = rank_axis(l, Dimension::pipeline);
+  const std::int64_t ranks = cluster.workers(), machine = std::min(cluster.devices_per_node, ranks);
+  if (of_device.size() == 1) return of_device.front() * static_cast<double>(machine);
+  Bytes most;
+  for (std::int64_t first = 0; first < ranks; first += machine) {
+    Bytes sum;
+    for (std::int64_t rank = first; rank < std::min(first + machine, ranks); ++rank)
+      sum += of_device[static_cast<std::size_t>(rank / axis.stride % axis.degree)];
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+std::string LayoutTables::offload_flaw(const Layout& l) const {
+  if (workload.on_host) return "offload=: the host computes this job, and all of it is in its memory";
+  const bool adam = !workload.shape || workload.shape->optimizer == Optimizer::adam;
+  if (l.offloads(Offloaded::optimizer) && !adam)
+    return "offload=: the rates at which hosts update are those of Adam (optimizer=adam)";
+  return {};
+}
+
+Seconds LayoutTables::host_update(const Layout& l, double elements) const {
   const Host host = host_of(cluster);
   const double ranks = static_cast<double>(std::min(cluster.devices_per_node, cluster.workers()));
-  const Bytes copied(elements * std::max(workload.bytes_of_gradient, workload.bytes_of_weight));
+  const bool travelled = l.offloads(Offloaded::parameters);
+  const Bytes copied(travelled ? 0 : elements * std::max(workload.bytes_of_gradient, workload.bytes_of_weight));
   return std::max(Seconds(elements * ranks / host.updates), copied / host.copies);
 }
 
@@ -348,7 +371,7 @@ Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) cons
   const double divided = l.zero == 0 ? 1
                                      : (1 - experts) / static_cast<double>(l.sharding()) +
                                            experts / static_cast<double>(l.expert_sharding());
-  if (l.offloads(Offloaded::optimizer)) return host_update(held.parameters * divided);
+  if (l.offloads(Offloaded::optimizer)) return host_update(l, held.parameters * divided);
   // ZeRO-1 deals whole tensors out, 2 and 3 divide each.
   if (l.zero == 0 || (workload.host_updates && l.zero >= 2)) return workload.update * device.update_share;
   return workload.update * (device.update_share * divided);
@@ -427,11 +450,14 @@ Answer<EvaluatedLayout> LayoutTables::evaluated_as_said(const LayoutPlan& plan) 
   if (!layout) return Inapplicable{layout.reason()};
   EvaluatedLayout e;
   e.layout = std::move(*layout);
+  if (e.layout.offloaded != 0)
+    if (std::string why = offload_flaw(e.layout); !why.empty()) return Inapplicable{std::move(why)};
   e.micro_batches = micro_batches(e.layout, global_batch);
   const auto* pipeline = pipeline_entry(e, plan.gradients);
   if (!pipeline) return Inapplicable{e.staged ? e.staged->unsuitable : e.split->unsuitable};
   if (!pipeline->value.unsuitable.empty()) return Inapplicable{pipeline->value.unsuitable};
   e.pipeline = &pipeline->value;
+  std::vector<Bytes> with_host;
   for (std::uint32_t d = 0; d < e.pipeline->shape.stages; ++d) {
     const PipelineDevice& device = e.pipeline->devices[d];
     const Answer<AfterPasses> after = after_passes(e, plan.gradients, device);
@@ -442,12 +468,16 @@ Answer<EvaluatedLayout> LayoutTables::evaluated_as_said(const LayoutPlan& plan) 
       e.last_device = d;
     }
     const MemoryUse memory = this->memory(e.layout, device);
+    if (e.layout.offloaded != 0) with_host.push_back(memory.host);
     if (d == 0 || memory.total() > e.memory.total()) {
       e.memory = memory;
       e.fullest_device = d;
     }
   }
-  if (std::string why = too_much_for_host(e.memory, cluster); !why.empty()) return Inapplicable{std::move(why)};
+  if (!with_host.empty()) {
+    e.host = fullest_host(e.layout, with_host);
+    if (std::string why = too_much_for_host(e.host, cluster); !why.empty()) return Inapplicable{std::move(why)};
+  }
   const WholeStep whole = whole_step(e.iteration, e.layout);
   e.iteration = whole.iteration;
   e.input = whole.input;

@@ -23,6 +23,11 @@ Question with_measured_steps(Question question, std::vector<MeasuredStep> steps)
   if (!question.shape || !question.device)
     throw InputError(steps.front().source, "a described model on a device, which the step corrects", "a trace",
                      "its own step is measured; --step says how long it takes without the profiler");
+  for (const MeasuredStep& step : steps)
+    if (step.plan.layout.offloads(Offloaded::optimizer))
+      throw InputError(step.source, "a step whose devices update, since they are what it corrects",
+                       "offload=" + offload_text(step.plan.layout),
+                       "\"host\": {\"updates\": ...} in the cluster's file says how fast a host does");
   const Cluster cluster = with_links_of(with_device(question.cluster, question.device), question.profile, "");
   DeviceCorrection correction = corrected_device(*question.device, cluster, std::move(steps));
   const double samples = question.profile.batch_samples;

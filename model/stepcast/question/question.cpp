@@ -50,7 +50,8 @@ Fed fed_after_changes(const Question& q) {
   if (q.changes.empty()) return {std::move(profile), feed.pipeline};
   std::optional<Profile> other = q.other_batch;
   const WhatIfSpec& first = q.changes.front();
-  if (q.shape && !other && first.what->name == "batch") if (other = described_at(q, first.options[0]); other) other = updating_all(*std::move(other));
+  if (q.shape && !other && first.what->name == "batch")
+    if (other = described_at(q, first.options[0]); other) other = updating_all(*std::move(other));
   if (other && other->batch_samples == q.profile.batch_samples) other = q.other_batch;
   Answer<Profile> changed = profile_after(q.changes, profile, other ? &*other : nullptr, &feed);
   return {std::move(changed), feed.pipeline};

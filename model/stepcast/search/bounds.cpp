@@ -100,7 +100,7 @@ PipelineShape LayoutBounds::shape_of(const LayoutFamily& f) const {
 Seconds LayoutBounds::update_of(const Layout& l, double parameters) const {
   if (tables_.parameters <= 0) return {};
   const double replicas = l.zero > 0 ? static_cast<double>(std::max(l.sharding(), l.expert_sharding())) : 1;
-  if (l.offloads(Offloaded::optimizer)) return tables_.host_update(parameters / replicas);
+  if (l.offloads(Offloaded::optimizer)) return tables_.host_update(l, parameters / replicas);
   return tables_.workload.update * (parameters / tables_.parameters / replicas);
 }
 

@@ -150,6 +150,8 @@ TEST_CASE("A host updates what its devices leave to it, copies what passes need,
   // Slower copies than processors set the pace: gradients come in four bytes, or two.
   one.host.copies = BytesPerSecond(1e9);
   CHECK(at(one, ", offload=optimizer").breakdown.update.value() == Approx(w.bytes_of_gradient * n / 1e9));
+  // Parameters that are with the host have no copies behind the step: their own come beside the passes.
+  CHECK(at(one, ", zero=3, offload=parameters").breakdown.update.value() == Approx(n / 1e9));
   // Weights come twice a micro-batch and gradients go once, one after the other where nothing is gathered ahead.
   const std::string waiting = ", zero=3, in_flight=1, overlap_dp=off";
   const double copies = 8 * n * (2 * w.bytes_of_weight + w.bytes_of_gradient) / 1e9;
@@ -168,8 +170,22 @@ TEST_CASE("A host updates what its devices leave to it, copies what passes need,
   CHECK(at(one, ", offload=activations").iteration.value() == Approx(without.iteration.value()));
   // A machine that is known to hold less refuses; rates that are known make no interval wide.
   eight.host.memory = Bytes(n * 16 * 0.99);
-  CHECK(predict(w, eight, "layout(mb=4, zero=1, offload=optimizer)/ddp", 32).reason().find("of a machine's own") !=
+  CHECK(predict(w, eight, "layout(mb=4, zero=1, offload=optimizer)/ddp", 32).reason().find("whose own memory is") !=
         std::string::npos);
+  // Stages differ in what they leave: the machine that has most of it counts, here the one with the first stages.
+  Cluster two = machines(2, 4);
+  const Answer<LayoutPrediction> stages = predict(w, two, "layout(pp=8, mb=1, offload=optimizer+activations)/ddp", 32);
+  REQUIRE(stages);
+  Bytes first, second;
+  for (std::size_t d = 0; d < 8; ++d) (d < 4 ? first : second) += stages->stages[d].memory.host;
+  CHECK(first > second);
+  CHECK(stages->host_memory.value() == Approx(first.value()));
+  two.host.memory = first * 0.99;
+  CHECK_FALSE(predict(w, two, "layout(pp=8, mb=1, offload=optimizer+activations)/ddp", 32));
+  CHECK(predict(gpt("hidden=1024,layers=14,heads=16,seq=1024,vocab=51200,optimizer=muon"), one,
+                "layout(mb=4, offload=optimizer)/ddp", 32)
+            .reason()
+            .find("those of Adam") != std::string::npos);
   eight.host = {Bytes(n * 16 * 1.01), BytesPerSecond(2e10), 0};
   const LayoutPrediction usual = at(eight, ", zero=1, offload=optimizer");
   eight.host.updates = usual_host.updates;

@@ -125,7 +125,7 @@ void write_memory(std::ostream& out, const LayoutPrediction& p) {
     table.add_row({std::string(name), text_of(size), total > Bytes(0) ? percent(size / total) : ""});
   out << '\n';
   table.write(out);
-  if (m.host > Bytes(0)) out << "(and " << text_of(m.host) << " in the host's memory)\n";
+  if (p.host_memory > Bytes(0)) out << "(and " << text_of(p.host_memory) << " of a machine's own memory)\n";
   if (!m.moment.empty()) out << "(at the fullest moment, " << m.moment << ")\n";
 }
 
