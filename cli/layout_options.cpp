@@ -285,9 +285,8 @@ LayoutSpace space_of(const LayoutFlags& flags) {
   space.schemes = members_of(flags.scheme, "--scheme", tensor_schemes());
   for (const std::int64_t stage : numbers_of(flags.zero, "--zero", 0, 3)) space.zero.push_back(static_cast<int>(stage));
   if (!flags.offload.empty()) {
-    const Layout offloading = offloading_of(flags.offload);
-    space.offloaded = offloading.offloaded;
-    if (offloading.offloads(Offloaded::parameters) && !space.zero.empty() && space.zero != std::vector{3})
+    space.offloaded = offloading_of(flags.offload).offloaded;
+    if (space.offloading().offloads(Offloaded::parameters) && !space.zero.empty() && space.zero != std::vector{3})
       throw InputError("--offload", "--zero 3 beside parameters, which it divides", in_quotes(flags.zero),
                        "--offload optimizer goes with any");
   }
@@ -296,7 +295,7 @@ LayoutSpace space_of(const LayoutFlags& flags) {
        choices_of(flags.recompute, "--recompute", {"none", "selective", "full", "op", "modules", "blocks"}))
     if (i == some_blocks) space.some_blocks = true;
     else space.recomputation.push_back(static_cast<Recomputation>(i));
-  if (Layout with; space.some_blocks && (with.offloaded = space.offloaded, with.offloads(Offloaded::activations)))
+  if (space.some_blocks && space.offloading().offloads(Offloaded::activations))
     throw InputError("--recompute", "all blocks or none beside --offload activations", "blocks",
                      "where activations leave, more of them may take less time");
   for (const std::size_t i : choices_of(flags.sequence_parallel, "--sequence-parallel", {"off", "on"}))

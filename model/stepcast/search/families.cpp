@@ -249,9 +249,7 @@ std::vector<Again> recomputations_of(const LayoutSpace& space, const Workload& w
   if ((space.framework.empty() || space.framework == "megatron") && modules_of(workload) != 0)
     all.push_back(Recomputation::modules);
   // Where activations leave beside compute, what is done again has no copies, and more blocks may take less time.
-  Layout offloading;
-  offloading.offloaded = space.offloaded;
-  const bool some = !offloading.offloads(Offloaded::activations) &&
+  const bool some = !space.offloading().offloads(Offloaded::activations) &&
                     (space.some_blocks || (space.recomputation.empty() && workload.activations_known));
   std::vector<Recomputation> tried = space.recomputation;
   // The fewest blocks may be none.
@@ -267,9 +265,7 @@ std::vector<Again> recomputations_of(const LayoutSpace& space, const Workload& w
 std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
                                         std::size_t gradients, SwitchesOf of) {
   const auto [blocks, machines, sums, replicas, pipeline] = of;
-  Layout offloading;
-  offloading.offloaded = space.offloaded;
-  const bool divided = offloading.offloads(Offloaded::parameters);
+  const bool divided = space.offloading().offloads(Offloaded::parameters);
   std::vector<int> zero = divided ? std::vector<int>{3} : or_all(space.zero, {0, 1, 2, 3});
   // Where links are not slowed by what runs beside them, waiting never wins: what transfers cost compute beside them is
   // less than they take.

@@ -50,6 +50,13 @@ struct LayoutSpace {
   std::uint8_t offloaded = 0;                            ///< Layout::offloaded of all of them; parameters: ZeRO-3 alone
   std::string framework{};  ///< that has to run them (launch_frameworks()); empty: any, or none where not `runnable`
   bool runnable = false;    ///< only what some framework runs
+
+  /// A layout of nothing but what all of them leave with the host.
+  [[nodiscard]] Layout offloading() const {
+    Layout l;
+    l.offloaded = offloaded;
+    return l;
+  }
 };
 
 enum class Objective : std::uint8_t {

@@ -81,9 +81,7 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
   if (tries_modules(all)) add_to_list(text, "recomputation of modules, all at once");
   if (any_switches(all, &LayoutSwitches::some_blocks))
     add_to_list(text, "recomputation of all blocks and of the fewest that fit");
-  Layout offloading;
-  offloading.offloaded = space.offloaded;
-  if (space.offloaded != 0) add_to_list(text, offload_text(offloading) + " in the host's memory");
+  if (space.offloaded != 0) add_to_list(text, offload_text(space.offloading()) + " in the host's memory");
   if (!space.framework.empty()) add_to_list(text, "that " + space.framework + " runs");
   return text.empty() ? "one device" : text;
 }
@@ -116,9 +114,7 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
   const auto sends_once = [](const LayoutFamily& f) { return f.expert_exchange == ExpertExchange::deduplicated; };
   if (any_family(all, spreads) && !any_family(all, sends_once))
     out.emplace_back("tokens sent once to each machine (--ep-comm deepep)");
-  Layout offloading;
-  offloading.offloaded = space.offloaded;
-  if (offloading.offloads(Offloaded::activations) && (space.some_blocks || space.recomputation.empty()))
+  if (space.offloading().offloads(Offloaded::activations) && (space.some_blocks || space.recomputation.empty()))
     out.emplace_back("recomputation of some blocks (recompute_blocks=)");
   if (space.offloaded == 0) out.emplace_back("state in the host's memory (--offload)");
   out.push_back("orders of ranks other than " + std::string("tp-cp-dp-pp"));
