@@ -188,7 +188,7 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   add("--zero", flags.zero, "ZeRO stages to try");
   add("--offload", flags.offload,
       "Leave this in the host's memory: optimizer, parameters (with ZeRO-3, as FSDP does), activations, or "
-      "optimizer+activations (default: nothing, unless nothing fits)");
+      "optimizer+activations (default: nothing; where nothing fits, what this would do is told)");
   add("--sequence-parallel", flags.sequence_parallel, "Sequence parallelism to try");
 }
 

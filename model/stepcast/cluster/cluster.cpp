@@ -119,6 +119,7 @@ void check_stragglers(const Place& place, const Stragglers& s, std::int64_t work
 void check_host(const Place& place, const Host& h) {
   check_not_negative(place.at("memory"), h.memory, "a size");
   check_not_negative(place.at("copies"), h.copies, "a rate");
+  check_count(place.at("devices"), h.devices, 0);
   constexpr double least = 1e3, most = 1e15;
   if (h.copies.value() > 0 && h.copies.value() < least)
     place.at("copies").refuse("a rate of at least 1 kB/s", exact_text_of(h.copies));
@@ -352,6 +353,11 @@ Host host_of(const Cluster& c) {
   if (h.copies == BytesPerSecond(0)) h.copies = usual_host.copies;
   if (h.updates == 0) h.updates = usual_host.updates;
   return h;
+}
+
+std::int64_t devices_of_host(const Cluster& c) {
+  const std::int64_t of_machine = std::min(c.devices_per_node, c.workers());
+  return c.host.devices > 0 ? std::min(c.host.devices, of_machine) : of_machine;
 }
 
 Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {

@@ -172,11 +172,13 @@ struct Stragglers {
   [[nodiscard]] double least_link_share() const;
 };
 
-/// What a machine's own processors and memory do for its devices, where a layout leaves state with them.
+/// What a machine's own processors and memory do for its devices, where a layout leaves state with them. A rack that is
+/// one machine to its links (NVL72) has several hosts, each with so many `devices`.
 struct Host {
-  Bytes memory;           ///< of a machine; 0: not known
-  BytesPerSecond copies;  ///< between it and one device while all copy, in either direction
-  double updates = 0;     ///< parameters a second that a machine's processors update with Adam
+  Bytes memory;              ///< of a host; 0: not known
+  BytesPerSecond copies;     ///< between it and one device while all copy, in either direction
+  double updates = 0;        ///< parameters a second that a host's processors update with Adam
+  std::int64_t devices = 0;  ///< that share it; 0: all of a machine
   bool operator==(const Host&) const = default;
 };
 /// Where nobody says more: pinned memory over sixteen lanes of PCIe 4.0 (A100 and RTX 4090: 24 to 26 GB/s), and the
@@ -232,6 +234,8 @@ struct Cluster {
 [[nodiscard]] const Cluster* shipped_cluster(std::string_view name);
 /// With the rates of `usual_host` where the cluster says none.
 [[nodiscard]] Host host_of(const Cluster&);
+/// Devices that share a host.
+[[nodiscard]] std::int64_t devices_of_host(const Cluster&);
 /// The same cluster with another number of devices: whole nodes when `workers` > devices_per_node (else Inapplicable
 /// unless divisible; of racks that are one machine, NVL72, an equal part of each), part of one node below. Tables of
 /// other world sizes stay and are used where they match, or where the algorithm carries them on.

@@ -188,12 +188,13 @@ Transport transport_of(const JsonNode& node) {
 }
 
 Host host_of_json(const JsonNode& node) {
-  static const std::vector<std::string> known{"memory", "copies", "updates"};
+  static const std::vector<std::string> known{"memory", "copies", "updates", "devices"};
   node.require_keys(known);
   Host h;
   if (node.has("memory")) h.memory = node.at("memory").bytes();
   if (node.has("copies")) h.copies = node.at("copies").bandwidth();
   if (node.has("updates")) h.updates = node.at("updates").number();
+  if (node.has("devices")) h.devices = node.at("devices").integer();
   return h;
 }
 
@@ -323,6 +324,7 @@ Json json_of(const Host& h) {
   if (h.memory > Bytes(0)) json["memory"] = exact_text_of(h.memory);
   if (h.copies > BytesPerSecond(0)) json["copies"] = exact_text_of(h.copies);
   if (h.updates > 0) json["updates"] = h.updates;
+  if (h.devices > 0) json["devices"] = h.devices;
   return json;
 }
 

@@ -195,7 +195,7 @@ inline constexpr auto result_fields<LayoutPrediction> = std::tuple{
     ResultField{"breakdown_s", &LayoutPrediction::breakdown, "what the step is made of"},
     ResultField{"memory_bytes", &LayoutPrediction::memory, "of the fullest stage"},
     ResultField{"host_memory_bytes", &LayoutPrediction::host_memory,
-                "offloaded, of the machine whose devices leave most with it"},
+                "offloaded, of the host whose devices leave most with it"},
     ResultField{"stages", &LayoutPrediction::stages,
                 "an entry for each device of a pipeline, its first chunk's numbering"},
     ResultField{"stage_units", &LayoutPrediction::stage_units,

@@ -162,12 +162,12 @@ std::string micro_batch_text(const LayoutTables& tables, const EvaluatedLayout& 
   return {};
 }
 
-std::vector<std::string> offload_texts(const Layout& l, const Cluster& cluster, Bytes of_machine) {
+std::vector<std::string> offload_texts(const Layout& l, const Cluster& cluster, Bytes of_host) {
   if (l.offloaded == 0) return {};
   const Host host = host_of(cluster);
   const auto said = [](bool by_cluster) { return by_cluster ? "" : ", as is usual"; };
   std::vector<std::string> out;
-  out.push_back("in the host's memory: " + text_of(of_machine) + " of a machine" +
+  out.push_back("in the host's memory: " + text_of(of_host) + " of a machine" +
                 (cluster.host.memory > Bytes(0) ? ", which has " + text_of(cluster.host.memory) : ""));
   if (l.offloads(Offloaded::optimizer) && cluster.host.updates > 0)
     out.push_back("the processors of a machine update " + large_number_text(host.updates) + " parameters a second");
@@ -185,10 +185,9 @@ std::string unknown_host_text(const Layout& l, const Cluster& cluster) {
          " about it: \"host\": {\"updates\": ...} in a cluster's file says what was measured";
 }
 
-std::string too_much_for_host(Bytes of_machine, const Cluster& cluster) {
-  if (cluster.host.memory == Bytes(0) || of_machine <= cluster.host.memory) return {};
-  return "offload= leaves " + text_of(of_machine) + " with a machine, whose own memory is " +
-         text_of(cluster.host.memory);
+std::string too_much_for_host(Bytes of_host, const Cluster& cluster) {
+  if (cluster.host.memory == Bytes(0) || of_host <= cluster.host.memory) return {};
+  return "offload= leaves " + text_of(of_host) + " with a machine, whose own memory is " + text_of(cluster.host.memory);
 }
 
 std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, const PlanSpec& plan,

@@ -24,11 +24,11 @@ namespace stepcast {
 /// What context parallelism sends in a step, and how much of it nothing hides; empty: the layout has none.
 [[nodiscard]] std::string ring_text(const Layout&, Seconds ring, Seconds exposed);
 /// What is with the host, and at which rates it updates and copies; empty: nothing is.
-[[nodiscard]] std::vector<std::string> offload_texts(const Layout&, const Cluster&, Bytes of_machine);
+[[nodiscard]] std::vector<std::string> offload_texts(const Layout&, const Cluster&, Bytes of_host);
 /// That nobody said how fast the host updates; empty: somebody did, or it does not.
 [[nodiscard]] std::string unknown_host_text(const Layout&, const Cluster&);
 /// "offload= leaves 3.1 TiB with a machine, whose own memory is 2 TiB"; empty: it has that much, or is not known.
-[[nodiscard]] std::string too_much_for_host(Bytes of_machine, const Cluster&);
+[[nodiscard]] std::string too_much_for_host(Bytes of_host, const Cluster&);
 [[nodiscard]] std::vector<std::string> warnings_of(const Workload&, const Cluster&, const PlanSpec&, Bytes memory_cap);
 
 }  // namespace stepcast

@@ -336,12 +336,12 @@ LayoutTables::WholeStep LayoutTables::whole_step(Seconds work, const Layout& l) 
 
 Bytes LayoutTables::fullest_host(const Layout& l, std::span<const Bytes> of_device) const {
   const RankAxis axis = rank_axis(l, Dimension::pipeline);
-  const std::int64_t ranks = cluster.workers(), machine = std::min(cluster.devices_per_node, ranks);
-  if (of_device.size() == 1) return of_device.front() * static_cast<double>(machine);
+  const std::int64_t ranks = cluster.workers(), own = devices_of_host(cluster);
+  if (of_device.size() == 1) return of_device.front() * static_cast<double>(own);
   Bytes most;
-  for (std::int64_t first = 0; first < ranks; first += machine) {
+  for (std::int64_t first = 0; first < ranks; first += own) {
     Bytes sum;
-    for (std::int64_t rank = first; rank < std::min(first + machine, ranks); ++rank)
+    for (std::int64_t rank = first; rank < std::min(first + own, ranks); ++rank)
       sum += of_device[static_cast<std::size_t>(rank / axis.stride % axis.degree)];
     most = std::max(most, sum);
   }
@@ -358,7 +358,7 @@ std::string LayoutTables::offload_flaw(const Layout& l) const {
 
 Seconds LayoutTables::host_update(const Layout& l, double elements) const {
   const Host host = host_of(cluster);
-  const double ranks = static_cast<double>(std::min(cluster.devices_per_node, cluster.workers()));
+  const double ranks = static_cast<double>(devices_of_host(cluster));
   const bool travelled = l.offloads(Offloaded::parameters);
   const Bytes copied(travelled ? 0 : elements * std::max(workload.bytes_of_gradient, workload.bytes_of_weight));
   return std::max(Seconds(elements * ranks / host.updates), copied / host.copies);

@@ -86,7 +86,7 @@ struct EvaluatedLayout {
   Seconds iteration;
   Seconds input;     ///< the part of `iteration` that waits for samples
   MemoryUse memory;  ///< the memory of the fullest device
-  Bytes host;        ///< of the machine whose devices leave most with it
+  Bytes host;        ///< of the host whose devices leave most with it
   std::uint32_t fullest_device = 0;
 };
 
@@ -118,9 +118,9 @@ struct LayoutTables {
   };
   [[nodiscard]] WholeStep whole_step(Seconds work, const Layout& resolved) const;
   [[nodiscard]] Seconds update(const Layout&, const PipelineDevice&) const;
-  /// Of so many parameters of each device, by the host that their optimizer was left to: the processors of a machine do
-  /// it for all its devices, while gradients come and weights return.
-  /// All devices of a machine are taken to have as many; parameters with the host need no copies of their own.
+  /// Of so many parameters of each device, by the host that their optimizer was left to: its processors do it for all
+  /// its devices, which are taken to have as many, while gradients come and weights return; parameters that are with
+  /// the host need no copies of their own.
   [[nodiscard]] Seconds host_update(const Layout&, double elements) const;
   [[nodiscard]] MemoryUse memory(const Layout&, const PipelineDevice&) const;
   /// 0: no cap.
@@ -130,7 +130,7 @@ struct LayoutTables {
   PipelineEvaluator* evaluator(const PipelineSchedule&, const PipelineShape&, std::string& why);
 
  private:
-  /// What the devices of a pipeline leave with the host, summed over the ranks of the machine that has most of it.
+  /// What the devices of a pipeline leave with the host, summed over the ranks of the host that has most of it.
   [[nodiscard]] Bytes fullest_host(const Layout&, std::span<const Bytes> of_device) const;
   /// Why nothing can be left with the host, of a layout that leaves something; empty: it can.
   [[nodiscard]] std::string offload_flaw(const Layout&) const;

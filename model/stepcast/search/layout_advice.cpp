@@ -410,7 +410,6 @@ std::vector<ModelOption> faster_options(const Workload& workload, const Cluster&
 std::optional<LayoutPrediction> offloaded_best(const Workload& workload, const Cluster& cluster,
                                                const LayoutSpace& space, const LayoutSearchOptions& options,
                                                const TimeLeft& left) {
-  if (space.offloaded != 0) return std::nullopt;
   LayoutSearchOptions search = options;
   search.best = 1;
   search.frontier = search.explain = false;
@@ -420,6 +419,8 @@ std::optional<LayoutPrediction> offloaded_best(const Workload& workload, const C
     LayoutSpace with = space;
     const Layout said = with_field({}, "offload", what);
     with.offloaded = said.offloaded;
+    // More than what was asked for, which did not fit.
+    if ((said.offloaded & space.offloaded) != space.offloaded || said.offloaded == space.offloaded) continue;
     const bool divides = space.zero.empty() || std::ranges::find(space.zero, 3) != space.zero.end();
     if (said.offloads(Offloaded::parameters) && !divides) continue;
     with.runnable = true;

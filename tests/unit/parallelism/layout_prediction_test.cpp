@@ -147,6 +147,11 @@ TEST_CASE("A host updates what its devices leave to it, copies what passes need,
   // The processors of a machine do as much for eight devices that divide it, eight times as much for eight that do not.
   CHECK(at(eight, ", zero=1, offload=optimizer").breakdown.update.value() == Approx(n / 1e9));
   CHECK(at(eight, ", offload=optimizer").breakdown.update.value() == Approx(8 * n / 1e9));
+  // Of two hosts each does for four.
+  eight.host.devices = 4;
+  CHECK(at(eight, ", zero=1, offload=optimizer").breakdown.update.value() == Approx(n / 2e9));
+  CHECK(at(eight, ", zero=1, offload=optimizer").host_memory.value() == Approx(16 * n / 2));
+  eight.host.devices = 0;
   // Slower copies than processors set the pace: gradients come in four bytes, or two.
   one.host.copies = BytesPerSecond(1e9);
   CHECK(at(one, ", offload=optimizer").breakdown.update.value() == Approx(w.bytes_of_gradient * n / 1e9));

@@ -117,6 +117,13 @@ TEST_CASE("where nothing fits the least that has to be with the host is told, an
   REQUIRE_FALSE(asked->best.empty());
   CHECK_FALSE(asked->with_offload);
   for (const LayoutPrediction& p : asked->best) CHECK(p.plan.layout.offloads(Offloaded::optimizer));
+  // Where what is asked for does not fit either, more of it is told.
+  options.search.layout.memory_cap = Bytes(1.9 * 0x1p30);
+  const Answer<LayoutAdvice> more = layout_advice(workload, cluster, space, options);
+  REQUIRE(more);
+  CHECK(more->best.empty());
+  REQUIRE(more->with_offload);
+  CHECK(offload_text(more->with_offload->plan.layout) == "parameters");
   CHECK(asked->search.space.find("optimizer in the host's memory") != std::string::npos);
 }
 

@@ -228,9 +228,8 @@ void write_layout_search_text(std::ostream& out, const LayoutSearchReport& repor
     write_labelled(out, "no layout", advice.search.nothing);
     if (const auto& best = advice.with_offload; best)
       write_labelled(out, "also try",
-                     "--offload " + offload_text(best->plan.layout) + ", which leaves " + text_of(best->memory.host) +
-                         " a device in the host's memory, " + text_of(best->host_memory) +
-                         " of a machine: " + text_of(best->plan) + " takes " + text_of(best->iteration) + " (" +
+                     "--offload " + offload_text(best->plan.layout) + ", which leaves " + text_of(best->host_memory) +
+                         " with each host: " + text_of(best->plan) + " takes " + text_of(best->iteration) + " (" +
                          text_of(best->interval_low) + " to " + text_of(best->interval_high) + ") and " +
                          text_of(best->memory.total()) + " of a device");
     if (const auto& run = report.subject.run; run && run->within > Seconds(0))
