@@ -24,6 +24,9 @@ Json zero_of(const LaunchInput& in) {
   const double bucket = bucket_elements(in);
   Json zero{{"stage", l.zero}, {"overlap_comm", l.overlap_gradients}, {"contiguous_gradients", true}};
   zero["reduce_bucket_size"] = std::int64_t(bucket);
+  if (l.backward_shard > 0) zero["zero_hpz_partition_size"] = l.backward_shard;
+  if (l.quantized_weights) zero["zero_quantized_weights"] = true;
+  if (l.quantized_gradients) zero["zero_quantized_gradients"] = true;
   const Json host{{"device", "cpu"}, {"pin_memory", true}};
   if (l.offloads(Offloaded::optimizer)) zero["offload_optimizer"] = host;
   if (l.offloads(Offloaded::parameters)) zero["offload_param"] = host;
@@ -50,8 +53,8 @@ std::string why_not_deepspeed(const LaunchInput& in) {
     return "its tensor parallelism (autotp_size) is 1-D, goes with ZeRO stages 0 to 2 and divides no activations and "
            "hides no sums";
   if (l.shard > 0)
-    return "it has no ZeRO within groups: MiCS was removed from it, and ZeRO++ (zero_hpz_partition_size) divides the "
-           "optimizer over all";
+    return "it has no ZeRO within groups: MiCS was removed from it, and ZeRO++ divides the optimizer over all (hpz=" +
+           std::to_string(l.shard) + ")";
   if (in.workload.shape && linear_type(*in.workload.shape))
     return "8-bit linear layers are the model's own (Transformer Engine, torchao)";
   if (std::string why = modules_alone(l); !why.empty()) return why;

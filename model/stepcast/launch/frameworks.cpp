@@ -54,6 +54,14 @@ std::string modules_alone(const Layout& l) {
   return "modules that are done again by themselves (recompute=" + recomputation_text(l) + ") are Megatron-LM's";
 }
 
+std::string plain_zero(const Layout& l, bool has_second_copy) {
+  if (l.backward_shard > 0 && !has_second_copy)
+    return "it has no second copy of the parameters for the backward pass (hpz=)";
+  if (l.quantized_weights) return "parameters in 8 bits (qwz=on) are DeepSpeed's ZeRO++";
+  if (l.quantized_gradients) return "gradients in 4 bits (qgz=on) are DeepSpeed's ZeRO++";
+  return {};
+}
+
 std::string leaves_nothing_to_host(const Layout& l) {
   if (l.offloaded == 0) return {};
   return "it leaves nothing to the host (offload=" + offload_text(l) + ")";

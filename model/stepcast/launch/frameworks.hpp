@@ -44,6 +44,9 @@ struct LaunchInput {
 [[nodiscard]] std::string leaves_nothing_to_host(const Layout&);
 /// Why no framework but Megatron-LM does modules of a block again by themselves; empty where the layout does not.
 [[nodiscard]] std::string modules_alone(const Layout&);
+/// Why not where it does not do what ZeRO++ adds to stage 3 (hpz=, qwz=, qgz=), a second copy of the parameters apart
+/// where it has that; empty: nothing is asked for.
+[[nodiscard]] std::string plain_zero(const Layout&, bool has_second_copy = false);
 /// A comment where the plan's gradients travel in a way that `framework` does not know: it sends them in its own.
 [[nodiscard]] std::string own_way_of(const LaunchInput&, std::string_view framework);
 

@@ -307,6 +307,7 @@ std::string why_not_megatron(const LaunchInput& in) {
   if (in.workload.shape ? in.workload.shape->heads == 0 : in.workload.hidden == 0) return "it trains transformers";
   if (std::string why = why_not_optimized(in); !why.empty()) return why;
   if (std::string why = why_not_offloaded(in); !why.empty()) return why;
+  if (std::string why = plain_zero(l); !why.empty()) return why;
   if (in.workload.shape && in.workload.shape->kernels == KernelSet::megatron &&
       in.workload.shape->loss == KernelSet::compiled)
     return "its losses keep four bytes a logit, and loss=compiled two (Transformer Engine's, which does, it refuses)";

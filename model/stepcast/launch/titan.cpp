@@ -84,6 +84,7 @@ std::string why_not_titan(const LaunchInput& in) {
   if (l.offloaded != 0 && (!l.offloads(Offloaded::parameters) || l.data * l.context == 1))
     return "what it leaves to the host are the parameters that FSDP divides, with the optimizer (offload=parameters)";
   if (std::string why = modules_alone(l); !why.empty()) return why;
+  if (std::string why = plain_zero(l); !why.empty()) return why;
   if (l.recomputation == Recomputation::selective)
     return "its selective recomputation keeps what this one does again, the core of attention; its own is recompute=op";
   if (l.recomputed_blocks > 0 || l.recomputed_together > 1)

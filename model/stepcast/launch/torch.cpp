@@ -235,6 +235,7 @@ std::string why_not_fsdp(const LaunchInput& in) {
   if (std::string why = beyond_data_parallel(l); !why.empty()) return why;
   if (l.zero == 0) return "nothing is divided (zero=0): DistributedDataParallel does that";
   if (l.zero == 1) return "it has no mode that divides the optimizer state alone (zero=2 divides gradients, too)";
+  if (std::string why = plain_zero(l, true); !why.empty()) return why;
   if (l.zero == 3 && l.units_in_flight == 1) return "it gathers the next unit ahead of its use (in_flight=2)";
   return {};
 }
@@ -248,14 +249,17 @@ std::string fsdp_text(const LaunchInput& in) {
   const std::string names = l.shard > 0 ? "(\"replicate\", \"shard\")" : "(\"shard\",)";
   std::string text = "mesh = init_device_mesh(\"cuda\", (" + shape + ", mesh_dim_names=" + names + ")\n";
   if (mixed_precision(in.workload)) arguments += ", mp_policy=policy";
-  arguments += l.zero == 3 ? ", reshard_after_forward=True" : ", reshard_after_forward=False";
+  const std::string reshard =
+      ", reshard_after_forward=" + std::string(l.zero < 3              ? "False"
+                                               : l.backward_shard == 0 ? "True"
+                                                                       : std::to_string(l.backward_shard));
   const bool offloads = l.offloads(Offloaded::parameters);
   if (offloads) arguments += ", offload_policy=CPUOffloadPolicy()";
   text += converted_linear_layers(in.workload) + policy_line(in.workload) + recomputation_lines(l) +
           compilation_lines(in.workload) +
           "for block in blocks:  # the model's blocks: the units that travel\n"
           "    fully_shard(block, " +
-          arguments + ")\nfully_shard(model, " + arguments + ")\n";
+          arguments + reshard + ")\nfully_shard(model, " + arguments + (l.zero < 3 ? reshard : "") + ")\n";
   if (l.zero == 3 && l.units_in_flight > 2) {
     const std::string ahead = std::to_string(l.units_in_flight - 1);
     text += "for i, block in enumerate(blocks):  # " + ahead +

@@ -87,8 +87,9 @@ std::string number_flaw(const Layout& l) {
        {Number{"tp", l.tensor, 1}, Number{"cp", l.context, 1}, Number{"dp", l.data, 0}, Number{"pp", l.pipeline, 1},
         Number{"ep", l.expert, 1}, Number{"etp", l.expert_tensor, 0}, Number{"chunks", l.chunks, 1},
         Number{"mb", l.micro_batch, 0}, Number{"shard", l.shard, shard_of_machine},
-        Number{"in_flight", l.units_in_flight, 1}, Number{"depth", l.depth, 1},
-        Number{"recompute_blocks", l.recomputed_blocks, 0}, Number{"recompute_group", l.recomputed_together, 1}})
+        Number{"hpz", l.backward_shard, shard_of_machine}, Number{"in_flight", l.units_in_flight, 1},
+        Number{"depth", l.depth, 1}, Number{"recompute_blocks", l.recomputed_blocks, 0},
+        Number{"recompute_group", l.recomputed_together, 1}})
     if (n.value < n.low || n.value > most_devices)
       return std::string(n.name) + "=" + text(n.value) + " is no such number";
   if (l.zero < 0 || l.zero > 3) return "zero=" + text(l.zero) + ": there are the stages 0 to 3";
@@ -125,6 +126,12 @@ std::string number_flaw(const Layout& l) {
   return {};
 }
 
+/// What ZeRO++ adds to stage 3; empty: nothing.
+std::string_view beyond_zero_text(const Layout& l) {
+  return l.backward_shard != 0 ? "hpz=" : l.quantized_weights ? "qwz=on" : l.quantized_gradients ? "qgz=on" : "";
+}
+bool beyond_zero(const Layout& l) { return !beyond_zero_text(l).empty(); }
+
 // Empty, or what units that choose for themselves leave no room for. Fills in the least tensor degree.
 std::string fill_choices(Layout& l, std::int64_t devices) {
   if (l.unit_choices.empty()) return {};
@@ -138,11 +145,11 @@ std::string fill_choices(Layout& l, std::int64_t devices) {
   if (l.zero != 0 || l.recomputation != Recomputation::none || (l.tensor != 1 && l.tensor != least))
     return "units= says tp, zero and recompute of every unit; leave them out beside it";
   const bool alone = l.pipeline == 1 && l.context == 1 && l.expert == 1 && l.expert_tensor == 0 && l.chunks == 1 &&
-                     l.depth == 1 && l.shard == 0 && !l.sequence_parallel && l.stage_units.empty() &&
+                     l.depth == 1 && l.shard == 0 && !beyond_zero(l) && !l.sequence_parallel && l.stage_units.empty() &&
                      l.order == Layout{}.order && (l.scheme == nullptr || l.scheme->name == "1d");
   if (!alone)
     return "units that choose for themselves are divided by data and 1-D tensor parallelism alone, in the standard "
-           "order; leave pp, cp, ep, etp, chunks, shard, sp, scheme, stages and order out beside units=";
+           "order; leave pp, cp, ep, etp, chunks, shard, hpz, qwz, qgz, sp, scheme, stages and order out beside units=";
   l.tensor = least;
   return {};
 }
@@ -217,6 +224,25 @@ std::string fill_shard(Layout& l) {
   return {};
 }
 
+// Empty, or why ZeRO's stage 3 cannot do what ZeRO++ adds to it. A group of all is none.
+std::string fill_beyond_zero(Layout& l) {
+  if (!beyond_zero(l)) return {};
+  const std::string said(beyond_zero_text(l));
+  if (l.zero != 3) return said + " changes how zero=3 gathers and sums, and zero is " + text(l.zero);
+  if (l.expert > 1 || l.whole_experts())
+    return said + " goes with experts on every device only (ep=1), divided like the other layers";
+  if (l.offloads(Offloaded::parameters))
+    return said + " is for parameters that are divided among the devices, and offload= leaves them with the host";
+  if (l.shard > 0) return said + " is for ZeRO over all replicas; shard= keeps its messages within groups already";
+  if (l.backward_shard == 0) return {};
+  if (l.backward_shard == shard_of_machine) return "hpz=machine is known on a cluster only";
+  if (l.backward_shard == 1 && l.data * l.context > 1)
+    return "hpz=1 would keep whole parameters for the backward pass, which is zero=2";
+  if (l.data % l.backward_shard != 0) return "hpz " + text(l.backward_shard) + " does not divide dp " + text(l.data);
+  if (l.backward_shard == l.data) l.backward_shard = 0;
+  return {};
+}
+
 // Empty, or why the global batch does not divide. Fills in the micro-batch.
 std::string fill_micro_batch(Layout& l, double global_batch) {
   if (!(global_batch >= 1) || global_batch != std::floor(global_batch) || global_batch > 1e15)
@@ -270,6 +296,7 @@ Answer<Layout> resolved(Layout layout, std::int64_t devices, double global_batch
   if (why.empty()) why = fill_degrees(layout, devices);
   if (why.empty()) why = fill_experts(layout);
   if (why.empty()) why = fill_shard(layout);
+  if (why.empty()) why = fill_beyond_zero(layout);
   if (why.empty()) why = fill_micro_batch(layout, global_batch);
   if (why.empty()) why = division_of_samples(layout);
   if (why.empty()) why = fill_scheme(layout);

@@ -13,10 +13,11 @@
 // neighbours among the ranks that hold the same stage (`ep`), and each is divided like the other layers or, with
 // `etp=1`, whole, so that they are spread over the tensor group, too (Megatron-LM's expert-tensor-parallel-size, its
 // paper arXiv 2504.14960). ZeRO divides over all data-parallel ranks, or with `shard` over groups of so
-// many neighbours among them, and replicates across these groups (HSDP, ZeRO within a machine). Invariants (checked
-// by `flaw_of`): degrees >= 1 and multiply to the number of devices; the global batch divides into whole micro-batches.
-// Not modelled: layouts that differ from stage to stage, except for the number of units, and, without a pipeline, for
-// what each unit chooses (UnitChoice).
+// many neighbours among them, and replicates across these groups (HSDP, MiCS, ZeRO within a machine). What ZeRO++ (Wang
+// et al. 2023, arXiv 2306.10209) adds to stage 3 is `hpz`, `qwz` and `qgz`. Invariants (checked by `flaw_of`): degrees
+// >= 1 and multiply to the number of devices; the global batch divides into whole micro-batches. Not modelled: layouts
+// that differ from stage to stage, except for the number of units, and, without a pipeline, for what each unit chooses
+// (UnitChoice).
 //
 // Layouts as text are read and written in text.cpp.
 #include <stepcast/base/error.hpp>
@@ -78,7 +79,8 @@ struct UnitChoice {
 /// "tp1-zero3-full": the choice of a unit, without how many.
 [[nodiscard]] std::string text_of(const UnitChoice&);
 
-/// Layout::shard of "shard=machine": those data-parallel ranks that share a machine (with_machine_shard).
+/// Layout::shard of "shard=machine", and backward_shard of "hpz=machine": those data-parallel ranks that share a
+/// machine (with_machine_shard).
 inline constexpr std::int64_t shard_of_machine = -1;
 
 struct Layout {
@@ -91,6 +93,12 @@ struct Layout {
   ExpertExchange expert_exchange = ExpertExchange::all_to_all;
   int zero = 0;            ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
   std::int64_t shard = 0;  ///< neighbouring data-parallel ranks over which ZeRO divides; divides `data`; 0: all
+  /// zero=3: neighbouring data-parallel ranks that divide a second copy of the parameters among them, which backward
+  /// passes gather (ZeRO++'s hpZ; reshard_after_forward=N of PyTorch's fully_shard); divides `data`; 0: none.
+  std::int64_t backward_shard = 0;
+  bool quantized_weights = false;  ///< zero=3: parameters are gathered in 8 bits (ZeRO++'s qwZ)
+  /// zero=3: gradients are summed in 4 bits, by all-to-alls within machines and then across them (ZeRO++'s qgZ).
+  bool quantized_gradients = false;
   std::int64_t units_in_flight = 2;  ///< zero=3: gathered units that are held at a time (FSDP's limit; 1: no prefetch)
   Recomputation recomputation = Recomputation::none;
   /// Of full recomputation: the first so many blocks of each stage (of each of its chunks) only, as Megatron-LM's
@@ -129,7 +137,7 @@ struct Layout {
   [[nodiscard]] std::int64_t expert_replicas() const;
   /// Ranks over which ZeRO divides: those of the context dimension, too. Of a resolved layout.
   [[nodiscard]] std::int64_t sharding() const { return (shard > 0 ? shard : data) * context; }
-  /// The same of experts.
+  /// sharding(), of experts.
   [[nodiscard]] std::int64_t expert_sharding() const {
     return expert == 1 && !whole_experts() ? sharding() : expert_replicas();
   }

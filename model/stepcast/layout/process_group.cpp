@@ -201,13 +201,18 @@ GroupShape group_shape(const Cluster& cluster, const Layout& layout, Dimension d
   return group_shape(cluster, layout.devices(), std::span(&axis, 1));
 }
 
-Layout with_machine_shard(Layout layout, const Cluster& cluster) {
-  if (layout.shard != shard_of_machine) return layout;
+std::int64_t ranks_of_machine(const Layout& layout, const Cluster& cluster) {
   const std::int64_t stride = rank_axis(layout, Dimension::data).stride;
-  const std::int64_t machine = machine_size(cluster, cluster.workers());
+  return std::max<std::int64_t>(1, machine_size(cluster, cluster.workers()) / stride);
+}
+
+Layout with_machine_shard(Layout layout, const Cluster& cluster) {
   const std::int64_t ranks = cluster.workers() / (layout.tensor * layout.context * layout.pipeline);
-  layout.shard = std::max<std::int64_t>(1, machine / stride);
-  if (layout.shard >= ranks) layout.shard = 0;
+  for (std::int64_t* group : {&layout.shard, &layout.backward_shard}) {
+    if (*group != shard_of_machine) continue;
+    *group = ranks_of_machine(layout, cluster);
+    if (*group >= ranks) *group = 0;
+  }
   return layout;
 }
 

@@ -47,8 +47,9 @@ struct RankAxis {
 [[nodiscard]] GroupShape group_shape(const Cluster&, std::int64_t devices, std::span<const RankAxis>);
 /// Of a resolved layout on a cluster whose machines it fills.
 [[nodiscard]] GroupShape group_shape(const Cluster&, const Layout&, Dimension);
-/// With "shard=machine" as the number of data-parallel ranks that share a machine; 0 where those are all. Any other
-/// layout as it is.
+/// Data-parallel ranks of a layout that share a machine: neighbours, at least one.
+[[nodiscard]] std::int64_t ranks_of_machine(const Layout&, const Cluster&);
+/// With "shard=machine" and "hpz=machine" as that number; 0 where those are all. Any other layout as it is.
 [[nodiscard]] Layout with_machine_shard(Layout, const Cluster&);
 /// Leaves a cluster what one of so many groups that send at the same time has of each machine's cards: whole ones where
 /// there are enough of them, else a part of one. Returns the factor on the bandwidth of those that are left.

@@ -89,6 +89,26 @@ constexpr Field toggle(std::string_view name, std::string_view summary) {
           [](const Layout& l) { return l.*member == standard ? std::string() : on_text(l.*member); }};
 }
 
+/// A count of neighbouring ranks, or those of a machine.
+template <std::int64_t Layout::*member>
+constexpr Field group(std::string_view name, std::string_view summary) {
+  return {name, summary,
+          [](Layout& l, std::string_view value, const SpecPlace& place) {
+            const Names words{std::string(machine)};
+            const bool is_count = !value.empty() && std::isdigit(static_cast<unsigned char>(value.front())) != 0;
+            if (!is_count && value != machine)
+              throw InputError(place.where(), "a whole number of ranks, or 'machine' for those that share one",
+                               in_quotes_or_nothing(value), did_you_mean(value, words));
+            l.*member = is_count ? integer_of(value, place.where(), 1, most) : shard_of_machine;
+          },
+          [](const Layout& l) {
+            return l.*member == 0                  ? std::string()
+                   : l.*member == shard_of_machine ? std::string(machine)
+                                                   : std::to_string(l.*member);
+          },
+          true};
+}
+
 constexpr std::string_view standard_schedule(const Layout& l) { return l.chunks > 1 ? "interleaved" : "1f1b"; }
 
 std::string order_text(const Layout& l) {
@@ -209,7 +229,7 @@ void read_offload(Layout& l, std::string_view value, const SpecPlace& place) {
   });
 }
 
-constexpr std::array<Field, 27> fields{{
+constexpr std::array<Field, 30> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     {"cp_comm", "how they exchange keys and values: p2p (a ring beside attention), allgather, a2a (of heads); p2p",
@@ -249,26 +269,20 @@ constexpr std::array<Field, 27> fields{{
        l.zero = static_cast<int>(integer_of(value, place.where(), 0, 3));
      },
      [](const Layout& l) { return l.zero == 0 ? std::string() : std::to_string(l.zero); }, true},
-    {"shard",
-     "neighbouring data-parallel ranks over which ZeRO divides, replicated across these groups (HSDP): 8, or machine "
-     "for those that share one; all",
-     [](Layout& l, std::string_view value, const SpecPlace& place) {
-       const std::vector<std::string> words{std::string(machine)};
-       if (value.empty() || std::isdigit(static_cast<unsigned char>(value.front())) == 0) {
-         if (value != machine)
-           throw InputError(place.where(), "a whole number of ranks, or 'machine' for those that share one",
-                            in_quotes_or_nothing(value), did_you_mean(value, words));
-         l.shard = shard_of_machine;
-         return;
-       }
-       l.shard = integer_of(value, place.where(), 1, most);
-     },
-     [](const Layout& l) {
-       return l.shard == 0                  ? std::string()
-              : l.shard == shard_of_machine ? std::string(machine)
-                                            : std::to_string(l.shard);
-     },
-     true},
+    group<&Layout::shard>(
+        "shard",
+        "neighbouring data-parallel ranks over which ZeRO divides, replicated across these groups (HSDP, MiCS): 8, or "
+        "machine for those that share one; all"),
+    group<&Layout::backward_shard>(
+        "hpz",
+        "zero=3: neighbouring data-parallel ranks that divide a second copy of the parameters, which backward passes "
+        "gather (ZeRO++'s hpZ, FSDP2's reshard_after_forward=8): 8, or machine for those that share one; none"),
+    toggle<&Layout::quantized_weights, false>("qwz",
+                                              "zero=3: parameters travel in 8 bits (ZeRO++'s qwZ): on, off; off"),
+    toggle<&Layout::quantized_gradients, false>(
+        "qgz",
+        "zero=3: gradients travel in 4 bits, summed within machines and then across them (ZeRO++'s qgZ): on, off; "
+        "off"),
     count<&Layout::units_in_flight, 2>("in_flight", "zero=3: gathered units that are held at a time; 2"),
     {"recompute",
      "activations that the backward pass computes again: none, selective, full, op (every second "

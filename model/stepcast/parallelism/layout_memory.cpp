@@ -20,6 +20,11 @@ Held held_of(const Layout& l, const StageMemoryInput& in) {
   return {in.parameters, (in.parameters - in.expert_parameters) / replicas + in.expert_parameters / of_experts};
 }
 
+/// Elements of the second copy that backward passes gather (hpz).
+double second_copy(const Layout& l, double parameters) {
+  return l.backward_shard > 0 ? parameters / static_cast<double>(l.backward_shard * l.context) : 0;
+}
+
 /// Activations of all micro-batches in flight that are on the device, and in the host's memory.
 struct Kept {
   Bytes device, host;
@@ -68,6 +73,7 @@ struct ShardedDevice {
   bool one_pass = true;
   Bytes gradients;    ///< that stay, all of them
   Bytes block, root;  ///< gathered weights: of the largest block, and of the root
+  double second = 0;  ///< bytes of the second copy of weights for an element of them, of the blocks
   std::int64_t in_flight = 1;
 };
 ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> parts, const BytesPerParameter& bytes) {
@@ -89,6 +95,7 @@ ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> p
     d.block = std::max(d.block, Bytes(in.sharded.block * w.bytes_of_weight));
     d.root += Bytes(in.sharded.root * w.bytes_of_weight);
     d.in_flight = std::max(d.in_flight, l.units_in_flight);
+    d.second = second_copy(l, w.bytes_of_weight);
   }
   d.gradients = Bytes(d.held.gradients * bytes.gradient);
   return d;
@@ -112,16 +119,21 @@ Moment fullest_moment(const Workload& w, const ShardedDevice& d) {
     return d.block * static_cast<double>(std::clamp<std::int64_t>(d.in_flight - 1, 0, std::max<std::int64_t>(left, 0)));
   };
   const Bytes of_blocks = d.kept - u.end_kept;
+  // It is made behind a block's forward pass, and goes with its backward pass.
+  const auto second = [&](double left) { return Bytes((d.one_pass ? left : blocks) * d.second); };
   const Bytes root = d.root + Bytes(u.end * w.bytes_of_weight), flight = d.block + ahead(u.blocks - 1) + root;
-  const Moment at_head{"in the backward pass of the head", before(0), d.kept + u.end_working, ahead(u.blocks) + root};
-  const Moment in_last_block{"in the backward pass of the last block", before(0), of_blocks + u.block_working, flight};
+  const Moment at_head{"in the backward pass of the head", before(0), d.kept + u.end_working,
+                       ahead(u.blocks) + root + second(blocks)};
+  const Moment in_last_block{"in the backward pass of the last block", before(0), of_blocks + u.block_working,
+                             flight + second(blocks)};
   const Moment first_block_begins{"in the backward pass of the first block", before(but_one),
-                                  u.block_kept + u.block_working, d.block + root + (several ? sent : none)};
+                                  u.block_kept + u.block_working,
+                                  d.block + root + (several ? sent : none) + second(u.block)};
   const Moment first_block_ends{"as the gradients of the first block are reduced", before(but_one), none,
-                                root + whole + (several ? d.block + sent : std::max(d.block, sent))};
+                                root + whole + (several ? d.block + sent : std::max(d.block, sent)) + second(0)};
   const Moment at_end{"as the gradients of the root are reduced", before(d.parameters), none,
-                      Bytes(u.root * (w.bytes_of_weight + w.bytes_of_gradient))};
-  const Bytes next = d.block + ahead(u.blocks - 2) + root + sent;
+                      Bytes(u.root * (w.bytes_of_weight + w.bytes_of_gradient)) + second(0)};
+  const Bytes next = d.block + ahead(u.blocks - 2) + root + sent + second(but_one);
   const Moment last_but_one_begins{"in the backward pass of the last block but one", before(u.block),
                                    of_blocks - u.block_kept + u.block_working, next};
   const Moment last_but_one_ends{"as the gradients of the last block but one are reduced", before(u.block),
@@ -157,7 +169,10 @@ void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput&
     if (!fully_shards(w, l)) b.bucketed += in.parameters;
     Bytes divided;
     if (l.zero == 2 || l.zero == 3) divided += Bytes(in.largest_unit * w.bytes_of_gradient);
-    if (l.zero == 3) divided += Bytes(in.largest_unit * w.bytes_of_weight * static_cast<double>(l.units_in_flight));
+    // In codes beside what they become.
+    const double gathered = w.bytes_of_weight + (l.quantized_weights ? 1 : 0);
+    if (l.zero == 3) divided += Bytes(in.largest_unit * gathered * static_cast<double>(l.units_in_flight));
+    if (l.quantized_gradients) divided += Bytes(in.largest_unit * 2 * 0.5);
     b.divided = std::max(b.divided, divided);
   }
   // One activation arrives while the one before is read, in each direction.
@@ -196,7 +211,7 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
   for (const auto& [l, in] : parts) {
     const Held held = held_of(l, in);
     const bool there = !l.offloads(Offloaded::parameters);
-    if (there) parameters.weights += held.at(l.zero >= 3);
+    if (there) parameters.weights += held.at(l.zero >= 3) + second_copy(l, in.parameters);
     if (there) parameters.gradients += held.at(l.zero >= 2);
     if (!l.offloads(Offloaded::optimizer)) parameters.optimizer += held.at(l.zero >= 1);
     add(buffers, w, l, in);

@@ -169,7 +169,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   set_interval(state, p);
   const PassParts& passes = e.pipeline->devices[shown].parts;
   p.bound = bound_of(p, state.cluster, passes.idle > Seconds(0) || 2 * passes.paced > passes.compute);
-  p.assumed = assumptions_of(state.workload, e.layout, plan.gradients, p.stages);
+  p.assumed = assumptions_of(state.workload, state.cluster, e.layout, plan.gradients, p.stages);
   const double times = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
   for (const std::string& text :
        {ring_text(e.layout, passes.ring * times, p.breakdown.context), micro_batch_text(state, e)})

@@ -230,9 +230,22 @@ class StepWriter : public PassTaker {
     return static_cast<std::uint32_t>(out_.groups.size() - 1);
   }
   [[nodiscard]] std::uint32_t data_group() { return group(data_axes(l_)); }
-  [[nodiscard]] std::uint32_t sharding_group() { return group(l_.shard > 0 ? shard_axes(l_) : data_axes(l_)); }
+  [[nodiscard]] std::uint32_t sharding_group(ShardedOver over = ShardedOver::all) {
+    const std::int64_t machine = std::min(l_.data, ranks_of_machine(l_, cluster_));
+    switch (over) {
+      case ShardedOver::all:
+        break;
+      case ShardedOver::backward:
+        return group(part_axes(l_, l_.backward_shard));
+      case ShardedOver::machine:
+        return group(part_axes(l_, machine));
+      case ShardedOver::machines:
+        return group({across_parts(l_, machine)});
+    }
+    return group(l_.shard > 0 ? part_axes(l_, l_.shard) : data_axes(l_));
+  }
   [[nodiscard]] std::uint32_t expert_sharding_group() {
-    return group(l_.shard > 0 ? shard_axes(l_) : expert_data_axes(l_));
+    return group(l_.shard > 0 ? part_axes(l_, l_.shard) : expert_data_axes(l_));
   }
   static StepNode collective(std::uint32_t group, Operation operation, Bytes size, Seconds time, std::string name) {
     StepNode node;
@@ -437,21 +450,24 @@ class StepWriter : public PassTaker {
       }
       return;
     }
-    write_sharded(nodes, units, passes, forward, prefix, ends);
+    write_sharded(nodes, units, passes, pass.slot, prefix, ends);
   }
 
   /// sharded_pass() message by message.
   void write_sharded(DeviceNodes& nodes, const std::vector<std::uint32_t>& units, std::vector<UnitPass>& passes,
-                     bool forward, const std::string& prefix, DeviceGradients* ends) {
+                     const PipelineSlot& slot, const std::string& prefix, DeviceGradients* ends) {
+    const bool forward = slot.pass == PipelinePass::forward;
     std::vector<ShardedTransfers> sent;
     std::vector<ShardedUnit> timed;
     for (std::size_t i = 0; i < units.size(); ++i) {
       sent.push_back(sharded_transfers(workload_, *e_.split, l_, units[i], units_[units[i]], messages_));
-      if (forward) sent.back().reduce = {}, sent.back().codec = Seconds(0);
+      if (!forward) sent.back().gather = sent.back().again;
+      else if (slot.micro_batch == 0) sent.back().gather = sent.back().first;
+      if (forward) sent.back().reduce = sent.back().across = {}, sent.back().codec = Seconds(0);
       passes[i].codec = sent.back().codec;
       Seconds work = passes[i].codec;
       for (const Segment& s : *passes[i].segments) work += s.time();
-      timed.push_back({sent.back().gather.time(), work, sent.back().reduce.time()});
+      timed.push_back({sent.back().gather.time(), work, sent.back().reduce.time() + sent.back().across.time()});
     }
     const bool beside = overlaps_sharding(workload_, l_);
     if (beside) {
@@ -461,14 +477,14 @@ class StepWriter : public PassTaker {
     }
     After channel;
     std::vector<After> gathered(units.size());
-    const auto message = [&](std::size_t i, Operation operation, const ShardedMessage& m) {
+    const auto message = [&](std::size_t i, const ShardedMessage& m) {
       After after = nodes.chain;
       add_to(after, channel);
-      channel = write_shard(nodes, operation, m, std::move(after), prefix + unit_name(units[i]));
+      channel = write_shard(nodes, m, std::move(after), prefix + unit_name(units[i]));
       if (!beside) nodes.chain = channel;
     };
     const auto gather = [&](std::size_t i) {
-      if (timed[i].gather > Seconds(0)) message(i, Operation::all_gather, sent[i].gather), gathered[i] = channel;
+      if (timed[i].gather > Seconds(0)) message(i, sent[i].gather), gathered[i] = channel;
     };
     const std::size_t room = beside ? std::min(static_cast<std::size_t>(l_.units_in_flight), units.size()) : 0;
     for (std::size_t i = 0; i < room; ++i) gather(i);
@@ -477,7 +493,8 @@ class StepWriter : public PassTaker {
       add_to(nodes.chain, gathered[i]);
       write_unit(nodes, passes[i], prefix + unit_name(units[i]), ends);
       if (timed[i].reduce > Seconds(0)) {
-        message(i, Operation::reduce_scatter, sent[i].reduce);
+        message(i, sent[i].reduce);
+        if (sent[i].across.time() > Seconds(0)) message(i, sent[i].across);
         // What is summed over replicas has been reduced within the group.
         for (const std::uint32_t layer : passes[i].layers) ends->ends[layer].inserted = channel;
       }
@@ -499,18 +516,17 @@ class StepWriter : public PassTaker {
   }
 
   /// Dense parameters and those of experts one after the other; what is done beside the bytes is part of the last.
-  After write_shard(DeviceNodes& nodes, Operation operation, const ShardedMessage& m, After after,
-                    const std::string& name) {
+  After write_shard(DeviceNodes& nodes, const ShardedMessage& m, After after, const std::string& name) {
     Seconds rest = m.overhead + m.copies;
     const bool experts = m.expert_time > Seconds(0);
     if (m.dense_time > Seconds(0)) {
       const Seconds time = m.dense_time + (experts ? Seconds(0) : rest);
-      after = {nodes.add(collective(sharding_group(), operation, m.dense, time, name), std::move(after))};
+      after = {nodes.add(collective(sharding_group(m.over), m.operation, m.dense, time, name), std::move(after))};
       if (!experts) rest = Seconds(0);
     }
     if (experts) {
       after = {
-          nodes.add(collective(expert_sharding_group(), operation, m.expert, m.expert_time + rest, name + " experts"),
+          nodes.add(collective(expert_sharding_group(), m.operation, m.expert, m.expert_time + rest, name + " experts"),
                     std::move(after))};
       rest = Seconds(0);
     }
@@ -836,8 +852,9 @@ class StepWriter : public PassTaker {
       }
       if (b.across > Seconds(0)) {
         if (sums.buckets.own_links) add_to(after, across);
-        across = {nodes.add(collective(group({shard_replica_axis(l_)}), Operation::all_reduce, b.shard, b.across, name),
-                            std::move(after))};
+        across = {
+            nodes.add(collective(group({across_parts(l_, l_.shard)}), Operation::all_reduce, b.shard, b.across, name),
+                      std::move(after))};
         if (!sums.buckets.own_links) within = across;
       }
       if (!l_.overlap_gradients) add_to(nodes.chain, within), add_to(nodes.chain, across);
@@ -887,8 +904,12 @@ class StepWriter : public PassTaker {
       const Answer<GatheredParameters> g =
           gathered_parameters(workload_, *e_.split, *e_.split, plan_, state.sums.content, state.sums.profile);
       if (g && g->time() > Seconds(0))
-        nodes.chain = write_shard(nodes, Operation::all_gather,
-                                  {g->dense, g->expert, g->dense_time, g->expert_time, g->overhead, Seconds(0)},
+        nodes.chain = write_shard(nodes,
+                                  {.dense = g->dense,
+                                   .expert = g->expert,
+                                   .dense_time = g->dense_time,
+                                   .expert_time = g->expert_time,
+                                   .overhead = g->overhead},
                                   nodes.chain, "parameters");
     }
     // Nodes are of the device; where the host sets the pace it waits for kernels in between, which is said at the end.

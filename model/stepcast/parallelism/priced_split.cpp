@@ -60,10 +60,44 @@ void add_copies(const Workload& workload, const Layout& l, double slowness, Pric
     return;
   }
   const double cast = weight < 4 ? 4 + weight : 0;
-  const Seconds gather = moved([&](std::int64_t sharing) { return cast / static_cast<double>(sharing) + 2 * weight; });
+  const auto shared = [](double bytes, std::int64_t sharing) { return bytes / static_cast<double>(sharing); };
+  // A second copy for the backward pass is written behind the forward pass, as it is sent.
+  const double second = l.backward_shard > 0 ? shared(2 * weight, l.backward_shard * l.context) : 0;
+  const Seconds gather = moved([&](std::int64_t sharing) { return shared(cast, sharing) + second + 2 * weight; });
+  const Seconds again = l.backward_shard > 0 ? moved([&](std::int64_t) { return 2 * weight; }) : gather;
   const Seconds scatter = copy + moved([&](std::int64_t sharing) { return sharing == 1 ? 2 * gradient : 0; });
   p.copies_forward = {forward, forward, gather, gather};
-  p.copies_backward = {backward, backward, scatter, gather + scatter};
+  p.copies_backward = {backward, backward, scatter, again + scatter};
+}
+
+/// What DeepSpeed's kernels read and write (DeepSpeed 0.19: CUDAQuantizer of zero/partition_parameters.py,
+/// all_to_all_quant_reduce of comm/coalesced_collectives.py): a shard is cast to f16 and encoded, what is gathered
+/// decoded and cast; gradients are encoded whole, added up in codes within the machine, decoded and added up across.
+void add_quantizing(const Workload& w, const Layout& l, std::uint32_t kind, double slowness, const PricedSplit& split,
+                    PricedUnit& p) {
+  if (p.parameters == 0) return;
+  constexpr double half = 2, code = 1, small_code = 0.5;
+  const auto moved = [&](double bytes) { return memory_time(*w.device, Bytes(p.parameters * bytes)) * slowness; };
+  const double cast = w.dtype == DataType::f16 ? 0 : w.bytes_of_weight + half;
+  const auto weights = [&](std::int64_t sharing) {
+    return moved((cast + half + code) / static_cast<double>(sharing) + code + half + cast);
+  };
+  if (l.quantized_weights) {
+    p.quantizing.gather = weights(l.sharding());
+    p.quantizing.gather_again = split.backward ? weights(split.backward->members) : p.quantizing.gather;
+  }
+  if (!split.machine) return;
+  const double within = static_cast<double>(split.machine->members), all = static_cast<double>(split.data->members);
+  p.quantizing.reduce = moved(w.bytes_of_gradient + 2 * small_code + (2 * small_code + 2 * half) / within + half / all);
+  const auto add = [&](const std::vector<std::int64_t>& shape) {
+    if (shape.size() < 2) return;  // those are summed as they are
+    ++p.quantizing.matrices;
+    p.quantizing.scales += static_cast<double>(std::max(shape[0], shape[1]));
+  };
+  if (w.kinds[kind].shape)
+    for (const ParameterShape& t : w.kinds[kind].shape->parameters) add(t.shape);
+  else
+    for (const TracedTensor& t : w.kinds[kind].inside.tensors) add(t.shape);
 }
 
 /// What PyTorch's fully_shard takes of the host around a unit's passes, Python for the most part: hooks, views of every
@@ -194,14 +228,14 @@ std::vector<RankAxis> expert_data_axes(const Layout& l) {
   return l.expert == 1 && !l.whole_experts() ? data_axes(l) : expert_replica_axes(l);
 }
 
-std::vector<RankAxis> shard_axes(const Layout& l) {
+std::vector<RankAxis> part_axes(const Layout& l, std::int64_t members) {
   const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
-  const RankAxis part{data.stride, l.shard};
+  const RankAxis part{data.stride, members};
   return context.stride < data.stride ? std::vector{context, part} : std::vector{part, context};
 }
 
-RankAxis shard_replica_axis(const Layout& l) {
-  return {rank_axis(l, Dimension::data).stride * l.shard, l.data / l.shard};
+RankAxis across_parts(const Layout& l, std::int64_t part) {
+  return {rank_axis(l, Dimension::data).stride * part, l.data / part};
 }
 
 Split split_of(const Layout& l) {
@@ -290,9 +324,39 @@ PricedSplit with_shards(const Workload& workload, PricedSplit split, PricedGroup
   if (!split.unsuitable.empty()) return split;
   for (PricedUnit& unit : split.units) add_copies(workload, l, slowest(groups.cluster().stragglers).factor, unit);
   const GroupPrices prices(groups, l);
-  const RankAxis across = shard_replica_axis(l);
-  split.shard = prices.group(shard_axes(l));
+  const RankAxis across = across_parts(l, l.shard);
+  split.shard = prices.group(part_axes(l, l.shard));
   split.replicas = prices.group({&across, 1});
+  return split;
+}
+
+PricedSplit with_zero_plus(const Workload& workload, PricedSplit split, PricedGroups& groups, const Layout& l) {
+  if (!split.unsuitable.empty()) return split;
+  const double slowness = slowest(groups.cluster().stragglers).factor;
+  const GroupPrices prices(groups, l);
+  if (l.backward_shard > 0) split.backward = prices.group(part_axes(l, l.backward_shard));
+  const std::int64_t part = std::min(l.data, ranks_of_machine(l, groups.cluster()));
+  if (l.quantized_gradients && l.data % part != 0) {
+    split.unsuitable = "qgz=on sums gradients within machines first, whose " + std::to_string(part) +
+                       " data-parallel ranks do not divide dp " + std::to_string(l.data);
+    return split;
+  }
+  if ((l.quantized_weights || l.quantized_gradients) && !workload.device) {
+    split.unsuitable = std::string(l.quantized_weights ? "qwz" : "qgz") +
+                       "=on encodes on the device, whose memory is not known: --device says which it is";
+    return split;
+  }
+  // Inside one machine it does not quantise (stage3.py).
+  if (l.quantized_gradients && part < l.data) {
+    const RankAxis across = across_parts(l, part);
+    split.machine = prices.group(part_axes(l, part));
+    split.machines = prices.group({&across, 1});
+  }
+  for (std::uint32_t kind = 0; kind < split.units.size(); ++kind) {
+    PricedUnit& unit = split.units[kind];
+    if (l.backward_shard > 0) add_copies(workload, l, slowness, unit);
+    if (l.quantized_weights || l.quantized_gradients) add_quantizing(workload, l, kind, slowness, split, unit);
+  }
   return split;
 }
 

@@ -45,6 +45,12 @@ struct UnitExchanges {
   Seconds tensor, context, expert;
   [[nodiscard]] Seconds sum() const { return tensor + context + expert; }
 };
+/// What the device does to send a unit's parameters in 8 bits and its gradients in 4 (ZeRO++), and in how many
+/// messages.
+struct UnitQuantizing {
+  Seconds gather, gather_again, reduce;  ///< `again`: before the backward pass, of what a group of its own has
+  double matrices = 0, scales = 0;       ///< tensors of which each is summed by itself; scales that go with their bits
+};
 /// One unit, one micro-batch, one device.
 struct PricedUnit {
   Seconds forward, input_gradient, weight_gradient, attention, operators;  ///< compute
@@ -62,6 +68,7 @@ struct PricedUnit {
   /// By ZeRO stage: what PyTorch and DeepSpeed copy and cast of weights before a pass, and of their gradients behind
   /// it.
   std::array<Seconds, 4> copies_forward{}, copies_backward{};
+  UnitQuantizing quantizing;
   double parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::array<Bytes, recomputation_count> kept{};
   std::array<Bytes, recomputed_module_count> of_module{};  ///< of what is kept, what these modules gave
@@ -95,6 +102,9 @@ struct PricedSplit {
   Group ends;         ///< first and last stage: tied parameters
   Group shard;        ///< context x a group's part of data, where ZeRO divides within groups; else null
   Group replicas;     ///< beside it: the ranks that hold the same shard
+  Group backward;     ///< context x hpz's part of data, over which backward passes gather; else null
+  Group machine;      ///< where gradients are summed in 4 bits: context x the part of data on a machine; else null
+  Group machines;     ///< beside it: the ranks that sum the same part of the gradients
   Group mirror;       ///< two copies of a stage on the devices of one pipeline
 
   /// What ZeRO divides over: all that sum gradients, or their group; the same of experts.
@@ -118,18 +128,20 @@ struct PricedSplit {
 [[nodiscard]] Split split_of(const Layout& resolved);
 /// What a kind of unit costs so, with the copies of tokens that its way of exchanging them sends on this cluster.
 [[nodiscard]] Answer<UnitCost> unit_cost(const Workload&, const Cluster&, const Layout& resolved, std::uint32_t kind);
-/// The ranks of its groups, inner ones first: those that sum gradients, those of an expert; where ZeRO divides within
-/// groups those of a group, and beside it those that hold the same shard.
+/// The ranks of its groups, inner ones first: those that sum gradients, those of an expert; of context and so many
+/// neighbours of data, and beside such a group those at the same place of the others.
 [[nodiscard]] std::vector<RankAxis> data_axes(const Layout& resolved);
 [[nodiscard]] std::vector<RankAxis> expert_data_axes(const Layout& resolved);
-[[nodiscard]] std::vector<RankAxis> shard_axes(const Layout& resolved);
-[[nodiscard]] RankAxis shard_replica_axis(const Layout& resolved);
+[[nodiscard]] std::vector<RankAxis> part_axes(const Layout& resolved, std::int64_t part);
+[[nodiscard]] RankAxis across_parts(const Layout& resolved, std::int64_t part);
 
 /// Of a resolved layout.
 [[nodiscard]] PricedSplit priced_split(const Workload&, PricedGroups&, const Layout& resolved);
 [[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved);
 /// The split of the same layout without `shard`, with the groups that this makes.
 [[nodiscard]] PricedSplit with_shards(const Workload&, PricedSplit, PricedGroups&, const Layout& resolved);
+/// The split of the same layout without `hpz`, `qwz` and `qgz`, with what these need.
+[[nodiscard]] PricedSplit with_zero_plus(const Workload&, PricedSplit, PricedGroups&, const Layout& resolved);
 /// Whether its kernels are of weights in four bytes, which are cast for every pass: PyTorch's.
 [[nodiscard]] bool has_copies(const Workload&);
 /// What is copied and cast of weights and gradients differs from ZeRO stage to stage (PyTorch's, DeepSpeed's).

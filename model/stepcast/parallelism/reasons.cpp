@@ -37,6 +37,7 @@ std::string hint_for_memory(const Layout& l, const MemoryUse& m) {
     if (l.recomputation != Recomputation::full) return "recompute=full keeps fewer activations";
     return "a smaller micro-batch or more tensor parallelism with sp=on keeps fewer activations";
   }
+  if (l.backward_shard > 0) return "without hpz= there is one copy of the parameters";
   if (l.shard > 0) return "without shard= ZeRO divides the state over all data-parallel ranks";
   if (l.zero < 3 && l.data * l.context > 1)
     return "zero=" + std::to_string(l.zero + 1) + " divides more of the state over the data dimension";
@@ -92,8 +93,8 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster, bool hos
   return b.compute > largest->second ? compute + ", then " + other : other + ", then " + compute;
 }
 
-std::vector<std::string> assumptions_of(const Workload& w, const Layout& l, const PlanSpec& plan,
-                                        std::span<const StageSummary> stages) {
+std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluster, const Layout& l,
+                                        const PlanSpec& plan, std::span<const StageSummary> stages) {
   std::vector<std::string> out = w.assumed;
   if (l.pipeline > 1 && l.tensor > 1 && !l.sequence_parallel && l.scheme->name == "1d")
     out.push_back("stages send a part of the activations per device and gather them (Megatron-LM's scatter-gather)");
@@ -118,6 +119,18 @@ std::vector<std::string> assumptions_of(const Workload& w, const Layout& l, cons
     out.push_back("ZeRO divides within groups of " + std::to_string(l.shard) +
                   " data-parallel ranks; shards of gradients are summed across the " +
                   std::to_string(l.data / l.shard) + " groups once a step");
+  if (l.backward_shard > 0)
+    out.push_back("each " + std::to_string(l.backward_shard) +
+                  " data-parallel ranks have a second copy of the parameters, which backward passes gather" +
+                  (keeps_second_copy(w) ? ", and all forward passes but the first of a step"
+                                        : "; forward passes gather over all ranks"));
+  if (l.quantized_weights) out.emplace_back("parameters travel in 8 bits, with DeepSpeed's kernels before and behind");
+  if (l.quantized_gradients)
+    out.push_back(
+        l.data > ranks_of_machine(l, cluster)
+            ? "gradients are summed in 4 bits within machines and then across them, matrix by matrix; what is "
+              "lost is not predicted"
+            : "qgz=on changes nothing inside one machine, where gradients are summed as they are");
   if (l.zero >= 2 && w.on_host && l.overlap_gradients)
     out.push_back("computed on the host: zero=" + std::to_string(l.zero) +
                   " hides nothing, since the thread that computes waits for each of its collectives");

@@ -17,7 +17,7 @@ namespace stepcast {
 /// The largest part of the step that is not compute, with what could be done about it. `host_paced`: passes take as
 /// long as the host issues their kernels.
 [[nodiscard]] std::string bound_of(const LayoutPrediction&, const Cluster&, bool host_paced);
-[[nodiscard]] std::vector<std::string> assumptions_of(const Workload&, const Layout&, const PlanSpec&,
+[[nodiscard]] std::vector<std::string> assumptions_of(const Workload&, const Cluster&, const Layout&, const PlanSpec&,
                                                       std::span<const StageSummary>);
 /// Who chose the micro-batch, and how; empty where the layout says it, or there is one.
 [[nodiscard]] std::string micro_batch_text(const LayoutTables&, const EvaluatedLayout&);

@@ -76,6 +76,9 @@ Answer<std::vector<ModifiedMessage>> modified_messages(const PlanSpec& spec, con
 Answer<ShardedMessages> sharded_messages(const Workload& w, const PricedSplit& split, const Layout& l,
                                          const PlanSpec& spec) {
   const Transport& network = split.sharding().cost.transport();
+  if (!spec.modifiers.empty() && (l.quantized_weights || l.quantized_gradients))
+    return Inapplicable{std::string(spec.modifiers.front().modifier->name) +
+                        ": what ZeRO sends is encoded once, and qwz=on and qgz=on encode it already"};
   if (spec.modifiers.empty() && network.loss == 0 && network.stalls == 0) return ShardedMessages{};
   std::vector<std::uint32_t> layers_to;  // of each unit
   const Profile profile = stage_profile(w, split, l, split.sequence(w), &layers_to);

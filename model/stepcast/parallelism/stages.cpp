@@ -103,35 +103,39 @@ class StagePasses {
     const int zero = split_.layout(unit, layout_).zero;
     const UnitPasses elapsed = unit_passes(u, recomputation, zero);
     const UnitPasses passes = unit_passes(on_device(u), recomputation, zero);
-    const Seconds gather = sent.gather.time();
-    forward_.push_back({gather, passes.forward, {}});
-    backward_.push_back({gather, passes.backward + sent.codec, sent.reduce.time()});
+    forward_.push_back({sent.gather.time(), passes.forward, {}});
+    if (makes_copy()) first_.push_back({sent.first.time(), passes.forward, {}});
+    backward_.push_back({sent.again.time(), passes.backward + sent.codec, sent.reduce.time() + sent.across.time()});
     const UnitPasses issue = issued(u, recomputation, zero);
     host_.forward += issue.forward;
     host_.backward += issue.backward;
     one_by_one_ += elapsed.forward - passes.forward + elapsed.backward - passes.backward;
-    if (workload_.on_host) copies_ += 2 * sent.gather.copies, copies_ += sent.reduce.copies;
+    if (workload_.on_host) copies_ += sent.gather.copies + sent.again.copies + sent.reduce.copies;
   }
   /// Of all units; what of it the device waits for the host, and what it would if the host did not run ahead from unit
   /// to unit.
   struct Passes {
     UnitPasses elapsed, waits;
     Seconds one_by_one;
+    Seconds first;  ///< VirtualStage::longer_first
   };
   [[nodiscard]] Passes passes() {
     std::reverse(backward_.begin(), backward_.end());
     const UnitPasses device{end_of(forward_), end_of(backward_)};
     const UnitPasses elapsed = paced(host_, device, workload_.host_waits);
     const Seconds idle = elapsed.forward - device.forward + (elapsed.backward - device.backward);
+    const Seconds first = makes_copy() ? std::max(Seconds(0), end_of(first_) - elapsed.forward) : Seconds(0);
     constexpr double rounding = 1e-9;
-    if (idle <= rounding * elapsed.backward) return {elapsed, {}, one_by_one_};
-    return {elapsed, {elapsed.forward - device.forward, elapsed.backward - device.backward}, one_by_one_};
+    if (idle <= rounding * elapsed.backward) return {elapsed, {}, one_by_one_, first};
+    return {elapsed, {elapsed.forward - device.forward, elapsed.backward - device.backward}, one_by_one_, first};
   }
   [[nodiscard]] Seconds copies() const { return copies_; }
   [[nodiscard]] bool sharded() const { return sharded_; }
   [[nodiscard]] bool host_is_ahead() const { return workload_.shape && !waits_; }
 
  private:
+  /// Whether the first forward pass of a step gathers over all ranks, and the others do not.
+  [[nodiscard]] bool makes_copy() const { return split_.backward && keeps_second_copy(workload_); }
   [[nodiscard]] Seconds end_of(const std::vector<ShardedUnit>& units) const {
     if (overlaps_sharding(workload_, layout_))
       return sharded_pass(units, layout_.units_in_flight, split_.data->cluster.contention.compute_under_communication);
@@ -145,8 +149,8 @@ class StagePasses {
   const Layout& layout_;
   const ShardedMessages& messages_;
   bool sharded_, waits_;
-  std::vector<ShardedUnit> forward_, backward_;  // on the device
-  UnitPasses host_;                              // what it needs for them
+  std::vector<ShardedUnit> forward_, first_, backward_;  // on the device
+  UnitPasses host_;                                      // what it needs for them
   Seconds one_by_one_, copies_;
 };
 
@@ -309,49 +313,132 @@ bool divides_gradients(const PricedSplit& split, const Layout& l) {
   return false;
 }
 
+namespace {
+
+/// A unit's messages under ZeRO-2 and 3, one by one.
+class UnitTransfers {
+ public:
+  UnitTransfers(const Workload& w, const PricedSplit& split, const Layout& layout, std::uint32_t unit)
+      : workload_(w),
+        unit_(split.units[unit]),
+        layout_(split.layout(unit, layout)),
+        own_(split.own(unit)),
+        host_(host_of(split.data->cluster).copies),
+        from_host_(layout_.offloads(Offloaded::parameters)),
+        shares_(own_.sharding().members > 1),
+        hidden_(overlaps_sharding(w, layout) && (layout.units_in_flight > 1 || !gathers())) {}
+
+  [[nodiscard]] bool gathers() const { return layout_.zero == 3 && (shares_ || from_host_); }
+  [[nodiscard]] bool reduces() const { return layout_.zero >= 2 && (shares_ || from_host_); }
+
+  [[nodiscard]] ShardedMessage gather(ShardedOver over, const ModifiedMessage& message) const {
+    const bool quantized = shares_ && layout_.quantized_weights;
+    constexpr double code = 1, scale = 4.0 / 8000;  // one for 8,000 elements or more
+    ShardedMessage out =
+        sent(over, Operation::all_gather, (quantized ? code : workload_.bytes_of_weight) * message.share);
+    if (unit_.parameters > 0) out.overhead = message.overhead;
+    out.copies = beside(Operation::all_gather, workload_.bytes_of_weight);
+    if (!quantized) return out;
+    out.overhead += sent(over, Operation::all_gather, scale).dense_time;
+    out.copies += over == ShardedOver::backward ? unit_.quantizing.gather_again : unit_.quantizing.gather;
+    return out;
+  }
+  [[nodiscard]] ShardedMessage reduce(const ModifiedMessage& message) const {
+    ShardedMessage out = sent(ShardedOver::all, Operation::reduce_scatter, workload_.bytes_of_gradient * message.share);
+    if (unit_.parameters > 0) out.overhead = message.overhead;
+    out.copies = beside(Operation::reduce_scatter, workload_.bytes_of_gradient);
+    return out;
+  }
+  /// Within machines, and behind it across them what each rank has of the sum: matrix by matrix, each with its scales.
+  [[nodiscard]] ShardedMessage reduce_codes(ShardedOver over) const {
+    constexpr double code = 0.5, scale = 4;
+    const bool within = over == ShardedOver::machine;
+    const double share = within ? 1 : 1 / static_cast<double>(own_.machine->members);
+    const double matrices = std::max(1.0, unit_.quantizing.matrices);
+    const PricedGroup& group = ranks(over);
+    ShardedMessage out{.over = over, .operation = Operation::all_to_all};
+    out.dense = Bytes(unit_.parameters * code * share);
+    out.dense_time = exchange(group, out.operation, out.dense / matrices, hidden_) * matrices;
+    out.overhead =
+        exchange(group, out.operation, Bytes(unit_.quantizing.scales * scale * share) / matrices, hidden_) * matrices;
+    if (within) out.copies = beside(Operation::reduce_scatter, workload_.bytes_of_gradient) + unit_.quantizing.reduce;
+    return out;
+  }
+
+ private:
+  [[nodiscard]] const PricedGroup& ranks(ShardedOver over) const {
+    switch (over) {
+      case ShardedOver::all:
+        break;
+      case ShardedOver::backward:
+        return *own_.backward;
+      case ShardedOver::machine:
+        return *own_.machine;
+      case ShardedOver::machines:
+        return *own_.machines;
+    }
+    return own_.sharding();
+  }
+  [[nodiscard]] ShardedMessage sent(ShardedOver over, Operation operation, double bytes) const {
+    ShardedMessage out{.over = over, .operation = operation};
+    if (!(unit_.parameters > 0)) return out;
+    const bool all = over == ShardedOver::all;
+    const double experts = all ? unit_.expert_parameters : 0;
+    out.dense = Bytes((unit_.parameters - experts) * bytes);
+    out.expert = Bytes(experts * bytes);
+    out.dense_time = exchange(ranks(over), operation, out.dense, hidden_);
+    if (all) out.expert_time = exchange(own_.expert_sharding(), operation, out.expert, hidden_);
+    return out;
+  }
+  /// What is copied beside a collective: into what is scattered, out of what was gathered (the host also copies into
+  /// what is gathered), and between the device and the host that holds its part.
+  [[nodiscard]] Seconds beside(Operation operation, double bytes) const {
+    const Workload& w = workload_;
+    const double copies = operation != Operation::all_gather ? w.copy_in
+                          : w.on_host                        ? w.copy_in + w.copy_out
+                                                             : w.copy_out;
+    const double experts = own_.expert_sharding().members > 1 ? 0 : unit_.expert_parameters;
+    const Seconds copied((unit_.parameters - experts) * (w.sharding + copies) * bytes);
+    return (shares_ ? copied : Seconds(0)) + with_host(bytes);
+  }
+  /// The host holds whole weights where the kernels cast them, and their gradients.
+  [[nodiscard]] Seconds with_host(double bytes) const {
+    constexpr double whole = 4;
+    if (!from_host_) return Seconds(0);
+    const double shard = (unit_.parameters - unit_.expert_parameters) / static_cast<double>(own_.sharding().members) +
+                         unit_.expert_parameters / static_cast<double>(own_.expert_sharding().members);
+    return Bytes(shard * (has_copies(workload_) ? whole : bytes)) / host_;
+  }
+
+  const Workload& workload_;
+  const PricedUnit& unit_;
+  const Layout& layout_;
+  const PricedSplit& own_;
+  BytesPerSecond host_;
+  bool from_host_, shares_, hidden_;
+};
+
+}  // namespace
+
 ShardedTransfers sharded_transfers(const Workload& w, const PricedSplit& split, const Layout& layout,
                                    std::uint32_t number, std::uint32_t unit, const ShardedMessages& messages) {
-  const PricedUnit& u = split.units[unit];
-  const Layout& l = split.layout(unit, layout);
-  const PricedSplit& own = split.own(unit);
-  const PricedGroup &group = own.sharding(), &experts = own.expert_sharding();
-  const bool from_host = l.offloads(Offloaded::parameters);
-  const bool gathers = l.zero == 3 && (group.members > 1 || from_host);
-  const bool reduces = l.zero >= 2 && (group.members > 1 || from_host);
-  const bool hidden = overlaps_sharding(w, layout) && (l.units_in_flight > 1 || !gathers);
-  // Into what is scattered, out of what was gathered; the host also copies into what is gathered.
-  const auto copying = [&](Operation op, double bytes) {
-    const double copies = op != Operation::all_gather ? w.copy_in : w.on_host ? w.copy_in + w.copy_out : w.copy_out;
-    return Seconds((experts.members > 1 ? u.parameters : u.parameters - u.expert_parameters) * (w.sharding + copies) *
-                   bytes);
-  };
-  // The host holds whole weights where the kernels cast them, and their gradients.
-  const double shard = (u.parameters - u.expert_parameters) / static_cast<double>(group.members) +
-                       u.expert_parameters / static_cast<double>(experts.members);
-  const auto with_host = [&](double bytes) {
-    constexpr double whole = 4;
-    if (!from_host) return Seconds(0);
-    return Bytes(shard * (has_copies(w) ? whole : bytes)) / host_of(split.data->cluster).copies;
-  };
-  const auto sent = [&](Operation op, double bytes, const ModifiedMessage& message) {
-    ShardedMessage out;
-    if (u.parameters > 0) {
-      const double encoded = bytes * message.share;
-      out.dense = Bytes((u.parameters - u.expert_parameters) * encoded);
-      out.expert = Bytes(u.expert_parameters * encoded);
-      out.dense_time = exchange(group, op, out.dense, hidden);
-      out.expert_time = exchange(experts, op, out.expert, hidden);
-      out.overhead = message.overhead;
-    }
-    out.copies = (group.members > 1 ? copying(op, bytes) : Seconds(0)) + with_host(bytes);
-    return out;
-  };
+  const UnitTransfers unit_sends(w, split, layout, unit);
   const ModifiedMessage up = messages.reduce.empty() ? ModifiedMessage{} : messages.reduce[number];
   const ModifiedMessage down = messages.gather.empty() ? ModifiedMessage{} : messages.gather[number];
+  const PricedSplit& own = split.own(unit);
   ShardedTransfers out;
-  if (gathers) out.gather = sent(Operation::all_gather, w.bytes_of_weight, down);
-  if (reduces) out.reduce = sent(Operation::reduce_scatter, w.bytes_of_gradient, up);
-  if (reduces) out.codec = up.codec;
+  if (unit_sends.gathers()) {
+    out.first = out.gather = unit_sends.gather(ShardedOver::all, down);
+    out.again = own.backward ? unit_sends.gather(ShardedOver::backward, down) : out.gather;
+    if (own.backward && keeps_second_copy(w)) out.gather = out.again;
+  }
+  if (unit_sends.reduces() && own.machine) {
+    out.reduce = unit_sends.reduce_codes(ShardedOver::machine);
+    out.across = unit_sends.reduce_codes(ShardedOver::machines);
+  } else if (unit_sends.reduces()) {
+    out.reduce = unit_sends.reduce(up);
+    out.codec = up.codec;
+  }
   return out;
 }
 
@@ -441,6 +528,7 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       stage.parts.compute -= all.one_by_one;
       stage.parts.sharding = forward + backward + all.one_by_one - passes.copies();
       stage.waits = all.waits;
+      stage.longer_first = all.first;
       stage.parts.idle = all.waits.forward + all.waits.backward;
       if (passes.host_is_ahead()) stage.parts.meanwhile = stage.parts.idle, stage.parts.paced = Seconds(0);
       // A host that sets the pace issues what sharding adds, too, beside which the device sends.

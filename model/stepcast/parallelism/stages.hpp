@@ -33,8 +33,9 @@ struct UnitPasses {
 struct VirtualStage {
   std::uint32_t first = 0, units = 0;
   PassParts parts;
-  UnitPasses waits;   ///< for the host, which `parts.idle` sums up
-  UnitPasses copies;  ///< by which copies of offloaded activations make a pass longer; in `parts.copies`
+  UnitPasses waits;      ///< for the host, which `parts.idle` sums up
+  Seconds longer_first;  ///< by which the forward pass of a step's first micro-batch takes longer than the others
+  UnitPasses copies;     ///< by which copies of offloaded activations make a pass longer; in `parts.copies`
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
   Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
   ShardedUnits sharded;
@@ -76,21 +77,34 @@ struct StagedSplit {
 /// Time of a collective on `bytes` in the group; `hidden`: while the devices compute, which may slow it down.
 [[nodiscard]] Seconds exchange(const PricedGroup&, Operation, Bytes, bool hidden);
 
+/// Over which ranks: all that ZeRO divides over, those of a second copy (hpz), of a machine, or across machines.
+enum class ShardedOver : std::uint8_t { all, backward, machine, machines };
 /// What sharding sends of one unit in a pass of one micro-batch, and what is done beside the bytes.
 struct ShardedMessage {
-  Bytes dense, expert;  ///< over PricedSplit::sharding() and expert_sharding() of the unit's own split
-  Seconds dense_time, expert_time, overhead;
-  Seconds copies;  ///< those of the device; of the rank's own part to the host, or from it, where that is there
+  ShardedOver over = ShardedOver::all;
+  Operation operation = Operation::all_gather;
+  Bytes dense{}, expert{};  ///< over all, as PricedSplit::sharding() and expert_sharding() of the unit's own split
+  Seconds dense_time{}, expert_time{}, overhead{};
+  Seconds copies{};  ///< those of the device; of the rank's own part to the host, or from it, where that is there
   [[nodiscard]] Seconds time() const { return dense_time + expert_time + overhead + copies; }
 };
 struct ShardedTransfers {
-  ShardedMessage gather;  ///< of its parameters, in the forward and the backward pass (ZeRO-3)
+  ShardedMessage gather;  ///< of its parameters, in the forward pass (ZeRO-3)
+  ShardedMessage first;   ///< the same in the first micro-batch of a step
+  ShardedMessage again;   ///< in the backward pass
   ShardedMessage reduce;  ///< of its gradients, in the backward pass (ZeRO-2 and 3)
+  ShardedMessage across;  ///< behind that, of what was summed within machines (qgz)
   Seconds codec;          ///< on the device, before it is reduced
 };
 /// Of the unit `number` in forward order; `unit`: its index in the split.
 [[nodiscard]] ShardedTransfers sharded_transfers(const Workload&, const PricedSplit&, const Layout& resolved,
                                                  std::uint32_t number, std::uint32_t unit, const ShardedMessages&);
+/// Whether a second copy of the parameters (hpz) is there until the update, so that all passes but the first of a step
+/// gather from it: DeepSpeed's (invalidate_secondary_tensor of zero/stage3.py). PyTorch's is made behind every forward
+/// pass.
+[[nodiscard]] inline bool keeps_second_copy(const Workload& w) {
+  return w.shape && w.shape->kernels == KernelSet::deepspeed;
+}
 /// Whether such transfers run beside compute; else the pass waits for each.
 [[nodiscard]] inline bool overlaps_sharding(const Workload& w, const Layout& l) {
   return l.overlap_gradients && !w.on_host;

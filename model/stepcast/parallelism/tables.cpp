@@ -118,11 +118,16 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
       order_word(l) << 6 | static_cast<std::uint64_t>(l.expert_exchange) << 5 |
           static_cast<std::uint64_t>(l.whole_experts()) << 4 | static_cast<std::uint64_t>(l.context_exchange) << 2 |
           static_cast<std::uint64_t>(l.overlap_tensor) << 1 | static_cast<std::uint64_t>(l.sequence_parallel),
-      word(l.shard, l.recomputed_modules)};
+      word(l.shard, l.recomputed_modules),
+      word(l.backward_shard, int{l.quantized_weights} << 1 | int{l.quantized_gradients})};
   Layout whole = l;
   if (l.recomputed_modules != 0) {
     whole.recomputed_modules = 0;
     return splits_(key, [&] { return with_modules(split_entry(whole).value, l.recomputed_modules); });
+  }
+  if (l.backward_shard > 0 || l.quantized_weights || l.quantized_gradients) {
+    whole.backward_shard = 0, whole.quantized_weights = whole.quantized_gradients = false;
+    return splits_(key, [&] { return with_zero_plus(workload, split_entry(whole).value, groups_, l); });
   }
   if (l.shard == 0) return splits_(key, [&] { return priced_split(workload, groups_, l); });
   whole.shard = 0;
@@ -300,6 +305,7 @@ Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec
   const auto reduced = [&](const PricedGroup& group, double elements) {
     return exchange(group, Operation::all_reduce, Bytes(elements * workload.bytes_of_gradient), false);
   };
+  for (const std::uint32_t v : device.virtual_stages) time += e.staged->stages[v].longer_first;
   if (device.tied_parameters > 0) time += reduced(*e.split->ends, device.tied_parameters);
   if (l.schedule->copies > 1) time += reduced(*e.split->mirror, device.parameters);
   return time;

@@ -102,7 +102,8 @@ struct LayoutTables {
   [[nodiscard]] Answer<Layout> resolved(const Layout&) const;
   /// Inapplicable with the reason; memory is computed and not judged.
   [[nodiscard]] Answer<EvaluatedLayout> evaluated(const LayoutPlan&);
-  /// Collectives after the last backward pass of a device: exposed gradients, tied ones, those of copies.
+  /// Collectives after the last backward pass of a device: exposed gradients, tied ones, those of copies; and what the
+  /// first forward pass of a step gathers longer than the others.
   [[nodiscard]] Answer<Seconds> gradients(const EvaluatedLayout&, const PlanSpec&, const PipelineDevice&);
   /// Both behind the passes, without what runs while the device would wait for a host that sets the pace and is a step
   /// ahead.

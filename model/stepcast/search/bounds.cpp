@@ -167,8 +167,9 @@ void LayoutBounds::enter(const LayoutFamily& family) {
 }
 
 const PricedSplit& LayoutBounds::split_of(const LayoutFamily& family, const LayoutSwitches& switches) {
-  const PricedSplit*& split = splits_[(switches.overlap_tensor ? 1u : 0u) + (switches.in_machine ? 2u : 0u) +
-                                      (switches.recomputation == Recomputation::modules ? 4u : 0u)];
+  const PricedSplit*& split =
+      splits_[(switches.overlap_tensor ? 1u : 0u) + (switches.recomputation == Recomputation::modules ? 2u : 0u) +
+              4u * static_cast<unsigned>(switches.in_machine)];
   if (split == nullptr) split = &tables_.split_of(layout_of(family, switches));
   return *split;
 }
@@ -178,7 +179,7 @@ const LayoutBounds::Staged& LayoutBounds::staged(const LayoutFamily& family, con
   const std::size_t r =
       static_cast<std::size_t>(switches.recomputation) + (switches.overlap_tensor ? recomputation_count : 0);
   std::optional<Staged>& slot =
-      staged_[(switches.in_machine ? 2 * recomputation_count * 8 : 0) + r * 8 +
+      staged_[static_cast<std::size_t>(switches.in_machine) * 2 * recomputation_count * 8 + r * 8 +
               static_cast<std::size_t>(switches.zero) * 2 + (switches.overlap_gradients ? 1u : 0u)];
   if (slot) return *slot;
   Layout layout = layout_of(family, switches);
@@ -220,7 +221,7 @@ Bytes LayoutBounds::memory_of_blocks(const LayoutFamily& family, const LayoutSwi
   auto held = held_.find(key);
   if (held == held_.end()) {
     Layout whole = layout;
-    whole.zero = 0, whole.shard = 0;
+    whole.zero = 0, whole.shard = whole.backward_shard = 0;
     for (const VirtualStage& s : none) whole.stage_units.push_back(s.units);
     held = held_.emplace(key, Staged{}).first;
     held->second.split = staged_split(tables_.workload, split_of(family, switches), whole,

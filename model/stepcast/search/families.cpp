@@ -286,8 +286,10 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
         for (const int p : overlap_pipeline)
           for (const int t : overlap_tensor)
             for (std::uint32_t i = 0; i < gradients; ++i)
-              for (const bool in_machine : {false, true})
-                if (!in_machine || (machines && z > 0))
+              for (const InMachine in_machine : {InMachine::nothing, InMachine::all, InMachine::backward})
+                if (in_machine == InMachine::nothing ||
+                    (machines && z > 0 && (z == 3 || in_machine == InMachine::all) &&
+                     (!divided || in_machine == InMachine::all)))
                   all.push_back({r, some, z, g != 0, p != 0, t != 0, i,
                                  r == Recomputation::modules ? modules : std::uint8_t{0}, in_machine});
   return all;
@@ -336,7 +338,8 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std
   layout.chunks = family.chunks;
   layout.micro_batch = family.micro_batch;
   layout.zero = switches.zero;
-  layout.shard = switches.in_machine ? family.machine_shard : 0;
+  layout.shard = switches.in_machine == InMachine::all ? family.machine_shard : 0;
+  layout.backward_shard = switches.in_machine == InMachine::backward ? family.machine_shard : 0;
   layout.recomputation = switches.recomputation;
   layout.recomputed_blocks = blocks;
   layout.recomputed_modules = switches.modules;

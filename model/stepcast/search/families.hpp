@@ -32,14 +32,17 @@ struct LayoutFamily {
   std::int64_t machine_shard = 0;  ///< data-parallel ranks that share a machine, where there are others; 0: none
 };
 
+/// What of ZeRO stays within machines: nothing, all of it (shard=machine), what backward passes gather (hpz=machine).
+enum class InMachine : std::uint8_t { nothing, all, backward };
+
 struct LayoutSwitches {
   Recomputation recomputation = Recomputation::none;
   bool some_blocks = false;  ///< of full recomputation: the fewest blocks of each stage that fit
   int zero = 0;
   bool overlap_gradients = true, overlap_pipeline = true, overlap_tensor = false;
-  std::uint32_t gradients = 0;  ///< index into the space's strategies
-  std::uint8_t modules = 0;     ///< of recomputation by modules: which (Layout::recomputed_modules)
-  bool in_machine = false;      ///< ZeRO divides within machines: over the family's `machine_shard`
+  std::uint32_t gradients = 0;                ///< index into the space's strategies
+  std::uint8_t modules = 0;                   ///< of recomputation by modules: which (Layout::recomputed_modules)
+  InMachine in_machine = InMachine::nothing;  ///< over the family's `machine_shard`
 };
 
 class LayoutFamilies {

@@ -52,7 +52,7 @@ double LayoutPreference::burden(const LayoutPlan& plan, std::int64_t micro_batch
   if (small_ && l.zero == 3) burden += unusual;
   // A large model's optimizer is divided by default everywhere.
   if (l.zero > (small_ ? 0 : 1)) burden += l.zero == 3 ? 2 : 1;
-  if (l.shard > 0) burden += 1;
+  if (l.shard > 0 || l.backward_shard > 0) burden += 1;
   if (l.recomputed_blocks > 0) burden += 1;
   if (!l.overlap_gradients || !l.overlap_pipeline) burden += unusual;
   if (plan.gradients.strategy != nullptr && plan.gradients.strategy->name != "ddp") burden += 1;

@@ -78,6 +78,8 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
     add_to_list(text, "tokens sent once to each machine");
   if (shards && any_family(all, [](const LayoutFamily& f) { return f.machine_shard > 0; }))
     add_to_list(text, "ZeRO over all replicas and within machines");
+  if (any_switches(all, [](const LayoutSwitches& s) { return s.in_machine == InMachine::backward; }))
+    add_to_list(text, "a second copy of the parameters within machines (hpz)");
   if (tries_modules(all)) add_to_list(text, "recomputation of modules, all at once");
   if (any_switches(all, &LayoutSwitches::some_blocks))
     add_to_list(text, "recomputation of all blocks and of the fewest that fit");

@@ -547,6 +547,19 @@ TEST_CASE("ZeRO within groups is what frameworks call hybrid sharding, and refus
   CHECK(contains(fsdp, "set_requires_all_reduce(i == 3)"));
   CHECK_FALSE(contains(settings("PyTorch FSDP", prediction(l, 1), llama).text, "set_requires_all_reduce"));
   CHECK(contains(settings("DeepSpeed", prediction(l, 4), llama).cannot, "MiCS"));
+  Layout plus = layout(1, 32, 1);
+  plus.zero = 3, plus.backward_shard = 8;
+  const std::string copies = settings("PyTorch FSDP", prediction(plus, 1), llama).text;
+  CHECK(contains(copies, "fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=8)"));
+  CHECK(contains(copies, "fully_shard(model, mesh=mesh, mp_policy=policy)"));
+  CHECK(contains(settings("torchtitan", prediction(plus, 1), llama).cannot, "hpz="));
+  CHECK(contains(settings("Megatron-LM", prediction(plus, 1), llama).cannot, "hpz="));
+  plus.quantized_weights = plus.quantized_gradients = true;
+  const std::string deepspeed = settings("DeepSpeed", prediction(plus, 1), llama).text;
+  CHECK(contains(deepspeed, "\"zero_hpz_partition_size\": 8"));
+  CHECK(contains(deepspeed, "\"zero_quantized_weights\": true"));
+  CHECK(contains(deepspeed, "\"zero_quantized_gradients\": true"));
+  CHECK(contains(settings("PyTorch FSDP", prediction(plus, 1), llama).cannot, "qwz=on"));
   for (const int zero : {1, 2, 3}) {
     l.zero = zero;
     CHECK(argument(settings("Megatron-LM", prediction(l, 4), llama).text, "num-distributed-optimizer-instances") == 4);

@@ -53,6 +53,9 @@ TEST_CASE("Casts and copies of weights and gradients, in bytes a parameter") {
   CHECK(copied("compiled", 8, "layout(dp=8, mb=4, zero=2)/ddp", 32) == Approx(6. / 8 + 4 + 6));
   // Groups of two: each holds a half.
   CHECK(copied("compiled", 8, "layout(dp=8, mb=4, zero=3, shard=2)/ddp", 32) == Approx(2 * (6. / 2 + 4) + 6));
+  // A second copy is written from what was gathered, in the type that is sent.
+  CHECK(copied("compiled", 8, "layout(dp=8, mb=4, zero=3, hpz=2)/ddp", 32) ==
+        Approx((6. / 8 + 2 * 2. / 2 + 4) + 4 + 6));
   // DeepSpeed casts a gradient to four bytes and adds that up, or copies it into its buckets; two bytes it adds alone.
   CHECK(copied("deepspeed", 8, "layout(dp=8, mb=4)/ddp", 32) == Approx(6 + 12));
   CHECK(copied("deepspeed", 8, "layout(dp=8, mb=2, zero=1)/ddp", 32) == Approx(2 * (6 + 12)));
