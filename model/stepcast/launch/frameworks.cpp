@@ -119,6 +119,26 @@ std::string horovod_text(const LaunchInput& in) {
   return text;
 }
 
+std::string_view torch_schedule(const LaunchInput& in) {
+  if (in.schedule() == "gpipe") return "GPipe";
+  if (in.schedule() == "zb_v") return "ZBVZeroBubble";
+  return in.schedule() == "1f1b" ? "1F1B" : "Interleaved1F1B";
+}
+
+std::string why_not_scheduled(const LaunchInput& in) {
+  const std::string_view schedule = in.schedule();
+  if (schedule == "zb_v") {
+    const bool compiled = in.workload.shape && in.workload.shape->kernels == KernelSet::compiled;
+    return compiled ? "its zero-bubble schedules split backward passes, which compiled blocks do not (kernels=eager)"
+                    : "";
+  }
+  if (schedule != "gpipe" && schedule != "1f1b" && schedule != "interleaved")
+    return "it has no schedule " + std::string(schedule);
+  if (schedule == "interleaved" && in.layout.chunks > 1 && !torch_interleaves(in))
+    return "its interleaved schedule needs micro-batches in whole rounds of the pipeline's stages or more";
+  return {};
+}
+
 bool torch_interleaves(const LaunchInput& in) {
   const std::int64_t rounds = std::max<std::int64_t>(1, in.micro_batches / in.layout.pipeline);
   return in.micro_batches % rounds == 0;

@@ -53,6 +53,10 @@ struct LaunchInput {
 /// Whether torch.distributed.pipelining's interleaved schedule takes so many micro-batches: whole rounds of at least a
 /// micro-batch a stage.
 [[nodiscard]] bool torch_interleaves(const LaunchInput&);
+/// Why torch.distributed.pipelining does not run the layout's schedule so; empty: it does.
+[[nodiscard]] std::string why_not_scheduled(const LaunchInput&);
+/// What it calls the schedule: "1F1B", "ZBVZeroBubble".
+[[nodiscard]] std::string_view torch_schedule(const LaunchInput&);
 
 /// Why a program cannot run the layout, empty where it can; then what to paste.
 [[nodiscard]] std::string why_not_ddp(const LaunchInput&);

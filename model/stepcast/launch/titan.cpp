@@ -46,9 +46,7 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   if (l.pipeline > 1 || l.expert > 1) out.flag("training.disable_cuda_graphs");
   if (l.pipeline == 1) return;
   out.option(p + "pipeline_parallel_degree", l.pipeline);
-  out.option(p + "pipeline_parallel_schedule", in.schedule() == "gpipe"  ? "GPipe"
-                                               : in.schedule() == "1f1b" ? "1F1B"
-                                                                         : "Interleaved1F1B");
+  out.option(p + "pipeline_parallel_schedule", std::string(torch_schedule(in)));
   out.option(p + "pipeline_parallel_microbatch_size", l.micro_batch);
   out.option(p + "pipeline_parallel_layers_per_stage", blocks_of_a_stage(in));
 }
@@ -76,10 +74,7 @@ std::string why_not_titan(const LaunchInput& in) {
   if (l.zero == 1) return "it has no mode that divides the optimizer state alone";
   if (l.zero == 0 && l.data > 1 && l.tensor * l.context * l.pipeline > 1)
     return "its replicas without sharding (zero=0) go with no other dimension";
-  if (in.schedule() != "gpipe" && in.schedule() != "1f1b" && in.schedule() != "interleaved")
-    return "it has no schedule " + std::string(in.schedule());
-  if (in.schedule() == "interleaved" && l.chunks > 1 && !torch_interleaves(in))
-    return "its interleaved schedule needs micro-batches in whole rounds of the pipeline's stages or more";
+  if (std::string why = why_not_scheduled(in); !why.empty()) return why;
   if (l.offloads(Offloaded::activations)) return "it does not offload activations";
   if (l.offloaded != 0 && (!l.offloads(Offloaded::parameters) || l.data * l.context == 1))
     return "what it leaves to the host are the parameters that FSDP divides, with the optimizer (offload=parameters)";

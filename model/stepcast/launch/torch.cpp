@@ -279,10 +279,7 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
   if (l.pipeline == 1) return "the layout has no pipeline";
   if (std::string why = leaves_nothing_to_host(l); !why.empty()) return why;
   if (std::string why = why_not_together(l); !why.empty()) return why;
-  if (in.schedule() != "gpipe" && in.schedule() != "1f1b" && in.schedule() != "interleaved")
-    return "it has no schedule " + std::string(in.schedule());
-  if (in.schedule() == "interleaved" && !torch_interleaves(in))
-    return "its interleaved schedule needs micro-batches in whole rounds of the pipeline's stages or more";
+  if (std::string why = why_not_scheduled(in); !why.empty()) return why;
   if (l.tensor > 1) return "its stages here would need a plan for tensor parallelism of the model's modules";
   if (l.context > 1 || l.expert > 1) return "context and expert parallelism need the model's own modules";
   if (l.zero > 0) return "the optimizer state of a stage is divided by fully_shard around it";
@@ -292,9 +289,8 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
 
 std::string torch_pipeline_text(const LaunchInput& in) {
   const Layout& l = in.layout;
-  const std::string schedule = in.schedule() == "gpipe"  ? "ScheduleGPipe"
-                               : in.schedule() == "1f1b" ? "Schedule1F1B"
-                                                         : "ScheduleInterleaved1F1B";
+  const std::string schedule = "Schedule" + std::string(torch_schedule(in));
+  const bool in_a_v = in.schedule() == "zb_v";
   const std::string stages = std::to_string(l.pipeline * l.chunks);
   const std::string held = held_under_autocast(in);
   std::string text = (held.empty() ? "" : "# a device holds " + held + "\n") +
@@ -310,9 +306,13 @@ std::string torch_pipeline_text(const LaunchInput& in) {
         "    mesh[\"pp\"].get_local_rank(), " +
         stages + ", device, group=mesh[\"pp\"].get_group())\n";
   } else {
-    text += "stages = [PipelineStage(part, mesh[\"pp\"].get_local_rank() + " + std::to_string(l.pipeline) + " * i, " +
-            stages + ", device, group=mesh[\"pp\"].get_group())\n    for i, part in enumerate(parts)]  # " +
-            std::to_string(l.chunks) + " parts of the model a device\n";
+    const std::string rank = "mesh[\"pp\"].get_local_rank()";
+    const std::string place = in_a_v ? rank + " if i == 0 else " + std::to_string(2 * l.pipeline - 1) + " - " + rank
+                                     : rank + " + " + std::to_string(l.pipeline) + " * i";
+    text += "stages = [PipelineStage(part, " + place + ", " + stages +
+            ", device, group=mesh[\"pp\"].get_group())\n    for i, part in enumerate(parts)]  # " +
+            (in_a_v ? "2 parts of the model a device, in a V\n"
+                    : std::to_string(l.chunks) + " parts of the model a device\n");
   }
   const bool mixed = mixed_precision(in.workload);
   text += "schedule = " + schedule + "(" + (l.chunks > 1 ? "stages" : "stage") +

@@ -233,10 +233,10 @@ std::string fill_beyond_zero(Layout& l) {
     return said + " goes with experts on every device only (ep=1), divided like the other layers";
   if (l.offloads(Offloaded::parameters))
     return said + " is for parameters that are divided among the devices, and offload= leaves them with the host";
-  if (l.shard > 0) return said + " is for ZeRO over all replicas; shard= keeps its messages within groups already";
+  if (l.shard > 0) return said + " goes with ZeRO over all replicas, and shard= divides within groups of them";
   if (l.backward_shard == 0) return {};
   if (l.backward_shard == shard_of_machine) return "hpz=machine is known on a cluster only";
-  if (l.backward_shard == 1 && l.data * l.context > 1)
+  if (l.backward_shard * l.context == 1 && l.data > 1)
     return "hpz=1 would keep whole parameters for the backward pass, which is zero=2";
   if (l.data % l.backward_shard != 0) return "hpz " + text(l.backward_shard) + " does not divide dp " + text(l.data);
   if (l.backward_shard == l.data) l.backward_shard = 0;

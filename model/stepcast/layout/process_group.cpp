@@ -71,6 +71,28 @@ std::int64_t most_machines(std::int64_t machine, std::int64_t devices, std::span
   return most;
 }
 
+/// Most groups of which one machine has some members but not all, where machines cut through groups.
+std::int64_t most_groups_cut(std::int64_t machine, std::int64_t devices, std::span<const RankAxis> axes) {
+  constexpr std::int64_t looked_at = 4096;  // ranks, among which a place of machines comes again
+  const std::int64_t ranks = std::min(devices, looked_at), members = members_of(axes);
+  std::vector<std::int64_t> cut(static_cast<std::size_t>((devices + machine - 1) / machine), 0);
+  std::vector<std::int64_t> touched;
+  std::int64_t most = 0;
+  for (std::int64_t base = 0; base < ranks; ++base) {
+    if (std::ranges::any_of(axes, [&](const RankAxis& a) { return base / a.stride % a.degree != 0; })) continue;
+    touched.clear();
+    for (std::int64_t member = 0; member < members; ++member) {
+      std::int64_t rank = base, left = member;
+      for (const RankAxis& a : axes) rank += left % a.degree * a.stride, left /= a.degree;
+      if (rank >= devices) break;
+      if (std::ranges::find(touched, rank / machine) == touched.end()) touched.push_back(rank / machine);
+    }
+    if (touched.size() < 2) continue;
+    for (const std::int64_t m : touched) most = std::max(most, ++cut[static_cast<std::size_t>(m)]);
+  }
+  return most;
+}
+
 /// Of n, a multiple of `step`, which is one itself.
 std::int64_t largest_divisor_up_to(std::int64_t n, std::int64_t limit, std::int64_t step = 1) {
   for (std::int64_t d = limit / step * step; d > step; d -= step)
@@ -184,13 +206,15 @@ GroupShape group_shape(const Cluster& cluster, std::int64_t devices, std::span<c
   }
   const std::int64_t machine = machine_size(cluster, devices);
   shape.per_node = even_members_per_machine(machine, axes);
-  if (shape.per_node == 0) {
+  const bool even = shape.per_node > 0;
+  if (!even) {
     const std::int64_t machines = most_machines(machine, devices, axes);
     shape.per_node = machines == 1 ? shape.members : largest_divisor_up_to(shape.members, shape.members / machines);
   }
   shape.nodes = shape.members / shape.per_node;
   if (shape.nodes > 1)
-    shape.sharing_network = std::clamp<std::int64_t>(machine / shape.per_node, 1, devices / shape.members);
+    shape.sharing_network = std::clamp<std::int64_t>(
+        even ? machine / shape.per_node : most_groups_cut(machine, devices, axes), 1, devices / shape.members);
   shape.levels = group_levels(cluster, devices, axes, shape);
   lay_on_torus(cluster, machine, axes, shape);
   return shape;

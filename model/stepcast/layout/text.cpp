@@ -276,7 +276,8 @@ constexpr std::array<Field, 30> fields{{
     group<&Layout::backward_shard>(
         "hpz",
         "zero=3: neighbouring data-parallel ranks that divide a second copy of the parameters, which backward passes "
-        "gather (ZeRO++'s hpZ, FSDP2's reshard_after_forward=8): 8, or machine for those that share one; none"),
+        "gather (ZeRO++'s hpZ, FSDP2's reshard_after_forward=8); cp divides it as well: 8, or machine for those that "
+        "share one; none"),
     toggle<&Layout::quantized_weights, false>("qwz",
                                               "zero=3: parameters travel in 8 bits (ZeRO++'s qwZ): on, off; off"),
     toggle<&Layout::quantized_gradients, false>(

@@ -175,7 +175,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
        {ring_text(e.layout, passes.ring * times, p.breakdown.context), micro_batch_text(state, e)})
     if (!text.empty()) p.assumed.push_back(text);
   for (std::string& text : offload_texts(e.layout, state.cluster, e.host)) p.assumed.push_back(std::move(text));
-  p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
+  p.warnings = warnings_of(state.workload, state.cluster, e.layout, plan.gradients, cap);
   if (std::string text = unknown_host_text(e.layout, state.cluster); !text.empty())
     p.warnings.push_back(std::move(text));
   if (p.plan.layout.recomputation == Recomputation::selective && frees_nothing(state.workload))

@@ -343,7 +343,9 @@ PricedSplit with_zero_plus(const Workload& workload, PricedSplit split, PricedGr
   }
   if ((l.quantized_weights || l.quantized_gradients) && !workload.device) {
     split.unsuitable = std::string(l.quantized_weights ? "qwz" : "qgz") +
-                       "=on encodes on the device, whose memory is not known: --device says which it is";
+                       (workload.on_host ? "=on encodes on devices, and the host computes this job"
+                                         : "=on encodes on the device, whose memory is not known: --device says which "
+                                           "it is");
     return split;
   }
   // Inside one machine it does not quantise (stage3.py).

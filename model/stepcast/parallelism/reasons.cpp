@@ -126,11 +126,9 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
                                         : "; forward passes gather over all ranks"));
   if (l.quantized_weights) out.emplace_back("parameters travel in 8 bits, with DeepSpeed's kernels before and behind");
   if (l.quantized_gradients)
-    out.push_back(
-        l.data > ranks_of_machine(l, cluster)
-            ? "gradients are summed in 4 bits within machines and then across them, matrix by matrix; what is "
-              "lost is not predicted"
-            : "qgz=on changes nothing inside one machine, where gradients are summed as they are");
+    out.push_back(l.data > ranks_of_machine(l, cluster)
+                      ? "gradients are summed in 4 bits within machines and then across them, matrix by matrix"
+                      : "qgz=on changes nothing inside one machine, where gradients are summed as they are");
   if (l.zero >= 2 && w.on_host && l.overlap_gradients)
     out.push_back("computed on the host: zero=" + std::to_string(l.zero) +
                   " hides nothing, since the thread that computes waits for each of its collectives");
@@ -203,7 +201,7 @@ std::string too_much_for_host(Bytes of_host, const Cluster& cluster) {
   return "offload= leaves " + text_of(of_host) + " with a machine, whose own memory is " + text_of(cluster.host.memory);
 }
 
-std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, const PlanSpec& plan,
+std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, const Layout& l, const PlanSpec& plan,
                                      Bytes memory_cap) {
   std::vector<std::string> out;
   if (w.unmeasured) out.push_back(unmeasured_text(w.device ? w.device->name : ""));
@@ -219,6 +217,10 @@ std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, 
     out.push_back(
         "time-outs hold up gradients and sharded parameters; messages of tensor parallelism and of pipelines "
         "are taken to have none");
+  if (l.quantized_gradients && l.data > ranks_of_machine(l, cluster))
+    out.emplace_back("qgz=on rounds gradients to 4 bits twice: what the model loses by it is not predicted");
+  if (l.quantized_weights)
+    out.emplace_back("qwz=on rounds parameters to 8 bits on their way: what the model loses by it is not predicted");
   if (!plan.strategy->caution.empty())
     out.push_back(std::string(plan.strategy->name) + ": " + std::string(plan.strategy->caution));
   const bool halves = w.bytes_of_gradient <= 2;

@@ -29,6 +29,7 @@ namespace stepcast {
 [[nodiscard]] std::string unknown_host_text(const Layout&, const Cluster&);
 /// "offload= leaves 3.1 TiB with a machine, whose own memory is 2 TiB"; empty: it has that much, or is not known.
 [[nodiscard]] std::string too_much_for_host(Bytes of_host, const Cluster&);
-[[nodiscard]] std::vector<std::string> warnings_of(const Workload&, const Cluster&, const PlanSpec&, Bytes memory_cap);
+[[nodiscard]] std::vector<std::string> warnings_of(const Workload&, const Cluster&, const Layout&, const PlanSpec&,
+                                                   Bytes memory_cap);
 
 }  // namespace stepcast

@@ -67,7 +67,27 @@ LayoutTables::LayoutTables(const Workload& w, const Cluster& c, const LayoutOpti
 
 Bytes LayoutTables::memory_cap() const { return memory_cap_of(options, cluster); }
 
+namespace {
+
+/// Why the ranks that share a machine make no group of the layout, where it asks for one; empty: they do.
+std::string machine_flaw(const Layout& l, const Cluster& cluster) {
+  const bool copies = l.backward_shard == shard_of_machine;
+  if (l.shard != shard_of_machine && !copies && !l.quantized_gradients) return {};
+  const std::string said = l.shard == shard_of_machine ? "shard=machine" : copies ? "hpz=machine" : "qgz=on";
+  const std::int64_t stride = rank_axis(l, Dimension::data).stride;
+  const std::int64_t machine = std::min(cluster.devices_per_node, cluster.workers());
+  if (stride < machine && machine % stride != 0)
+    return said + ": machines of " + std::to_string(machine) + " devices cut through the " + std::to_string(stride) +
+           " of a data-parallel rank, and no number of ranks shares one";
+  if (copies && l.context == 1 && stride >= machine)
+    return said + ": a machine has one data-parallel rank, which would keep whole parameters";
+  return {};
+}
+
+}  // namespace
+
 Answer<Layout> LayoutTables::resolved(const Layout& l) const {
+  if (std::string why = machine_flaw(l, cluster); !why.empty()) return Inapplicable{std::move(why)};
   Answer<Layout> out = stepcast::resolved(with_machine_shard(l, cluster), cluster.workers(), global_batch);
   if (!out) return out;
   if (std::string why = division_flaw(*out, workload.units.size()); !why.empty()) return Inapplicable{std::move(why)};

@@ -144,9 +144,13 @@ std::span<const PipelineSchedule> pipeline_schedules() {
   return all;
 }
 
+PipelineShape small_shape(const PipelineSchedule& schedule) {
+  const PipelineShape one{2, schedule.copies, 2};
+  return schedule.unsuitable(one).empty() ? one : PipelineShape{2, 2 * schedule.copies, 2};
+}
+
 bool delays_weight_gradients(const PipelineSchedule& schedule) {
-  const PipelineShape small{2, schedule.copies, 2};
-  if (!schedule.unsuitable(small).empty()) return false;
+  const PipelineShape small = small_shape(schedule);
   const std::vector<PipelineSlot> order = schedule.order(small, 0);
   return std::any_of(order.begin(), order.end(),
                      [](const PipelineSlot& slot) { return slot.pass == PipelinePass::weight_gradient; });

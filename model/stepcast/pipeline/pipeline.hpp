@@ -9,10 +9,10 @@
 // Pipeline: the order in which each stage works on micro-batches, and how long that takes.
 //
 // A schedule is a record in the open family pipelines/ (pipelines.inc): GPipe, 1F1B, interleaved 1F1B, zero-bubble
-// (ZB-H1), bidirectional (Chimera). It says in which order each device runs its passes. From that order and the times
-// of the chunks follows everything else: the task graph (forward of a chunk waits for the transfer from the one before,
-// backward for the transfer from the one after and for its own forward), its step time, the bubble, and how many
-// micro-batches are held at a time. Textbook formulas are the laws that test it, not what it computes. Invariants:
+// (ZB-H1, ZB-V), bidirectional (Chimera). It says in which order each device runs its passes. From that order and the
+// times of the chunks follows everything else: the task graph (forward of a chunk waits for the transfer from the one
+// before, backward for the transfer from the one after and for its own forward), its step time, the bubble, and how
+// many micro-batches are held at a time. Textbook formulas are the laws that test it, not what it computes. Invariants:
 // every pass of every micro-batch and chunk occurs once; the order has no deadlock. Not modelled: stages that wait for
 // one another's memory; one card for what goes to both neighbours at the same time.
 //
@@ -64,7 +64,7 @@ struct TextbookPipeline {
 };
 
 struct PipelineSchedule {
-  std::string_view name;  ///< "gpipe", "1f1b", "interleaved", "zb_h1", "bidirectional"
+  std::string_view name;  ///< "gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "bidirectional"
   std::string_view title, summary, reference;
   /// Empty, or why it does not work for these numbers (all at least 1).
   std::string (*unsuitable)(const PipelineShape&);
@@ -79,6 +79,8 @@ struct PipelineSchedule {
 
 [[nodiscard]] std::span<const PipelineSchedule> pipeline_schedules();
 [[nodiscard]] const PipelineSchedule* pipeline_schedule(std::string_view name);
+/// A small pipeline of two devices that the schedule works for.
+[[nodiscard]] PipelineShape small_shape(const PipelineSchedule&);
 /// Whether weight gradients are passes of their own, as the order of a small pipeline tells.
 [[nodiscard]] bool delays_weight_gradients(const PipelineSchedule&);
 /// Micro-batches that interleaving takes through one chunk of a device before the next: the least number from `stages`

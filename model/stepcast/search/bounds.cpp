@@ -83,11 +83,9 @@ LayoutBounds::LayoutBounds(const LayoutFamilies& families, LayoutTables& tables)
 bool LayoutBounds::returns_input_gradients(const PipelineSchedule& schedule) {
   for (const auto& [known, splits] : splitting_)
     if (known == &schedule) return splits;
-  const PipelineShape small{2, schedule.copies, 2};
-  bool splits = !schedule.unsuitable(small).empty();  // unknown: the weaker bound
-  if (!splits)
-    for (const PipelineSlot& slot : schedule.order(small, 0))
-      splits = splits || slot.pass == PipelinePass::input_gradient;
+  const std::vector<PipelineSlot> order = schedule.order(small_shape(schedule), 0);
+  const bool splits =
+      std::ranges::any_of(order, [](const PipelineSlot& slot) { return slot.pass == PipelinePass::input_gradient; });
   splitting_.emplace_back(&schedule, splits);
   return splits;
 }
@@ -272,12 +270,17 @@ void LayoutBounds::bound_times(const LayoutFamily& family, const Layout& layout,
     return split ? c.input_gradient : c.input_gradient + c.weight_gradient;
   };
   s.meanwhile = s.split.stages.front().parts.meanwhile * static_cast<double>(family.micro_batches);
+  // Nothing is sent between neighbours on one device. Those of several copies are never.
+  std::vector<std::uint32_t> device(stages);
+  for (std::uint32_t d = 0; d < shape.stages; ++d)
+    for (std::uint32_t c = 0; c < shape.chunks; ++c) device[family.schedule->place(shape, d, c)] = d;
+  const auto apart = [&](std::size_t v) { return family.schedule->copies > 1 || device[v] != device[v + 1]; };
   // Ways from the start to each virtual stage, and back from it to the end of the first one.
   std::vector<Seconds> to(stages), back(stages);
   for (std::size_t v = 1; v < stages; ++v) {
     const ChunkTimes &before = s.split.chunks[v - 1], &own = s.split.chunks[v];
-    to[v] = to[v - 1] + before.forward + before.send_forward;
-    back[v] = back[v - 1] + own.send_backward + returned(before);
+    to[v] = to[v - 1] + before.forward + (apart(v - 1) ? before.send_forward : Seconds(0));
+    back[v] = back[v - 1] + (apart(v - 1) ? own.send_backward : Seconds(0)) + returned(before);
   }
   const ChunkTimes& last = s.split.chunks.back();
   const Seconds of_first_weights = split ? s.split.chunks.front().weight_gradient : Seconds(0);
@@ -301,8 +304,10 @@ void LayoutBounds::bound_times(const LayoutFamily& family, const Layout& layout,
         lowest = std::min(lowest, v);
         // A sender that waits; where neighbours are on the same device nothing is sent.
         if (overlap || !one_copy) continue;
-        sent += times.send_forward + times.send_backward;
-        last_send = std::max(last_send, std::max(times.send_forward, times.send_backward));
+        const Seconds onward = v + 1 < stages && apart(v) ? times.send_forward : Seconds(0);
+        const Seconds returns = v > 0 && apart(v - 1) ? times.send_backward : Seconds(0);
+        sent += onward + returns;
+        last_send = std::max({last_send, onward, returns});
       }
       const Seconds waited = std::max(Seconds(0), sent * m - last_send);
       if (one_copy)

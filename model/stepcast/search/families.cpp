@@ -166,6 +166,8 @@ class Families {
     const PipelineSchedule* usual = pipeline_schedule(chunks > 1 ? "interleaved" : "1f1b");
     if (family_.pipeline == 1) return {usual};
     if (!space_.schedules.empty()) return space_.schedules;
+    const bool in_a_v = space_.framework == "pytorch" || space_.framework == "torchtitan";  // no other runs it
+    if (chunks == 2 && in_a_v) return {usual, pipeline_schedule("zb_v")};
     if (chunks > 1) return {usual};
     return {usual, pipeline_schedule("zb_h1")};
   }
@@ -266,6 +268,9 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
                                         std::size_t gradients, SwitchesOf of) {
   const auto [blocks, machines, sums, replicas, pipeline] = of;
   const bool divided = space.offloading().offloads(Offloaded::parameters);
+  // Those that have a second copy of the parameters.
+  const bool copies =
+      !divided && (space.framework.empty() || space.framework == "pytorch" || space.framework == "deepspeed");
   std::vector<int> zero = divided ? std::vector<int>{3} : or_all(space.zero, {0, 1, 2, 3});
   // Where links are not slowed by what runs beside them, waiting never wins: what transfers cost compute beside them is
   // less than they take.
@@ -289,7 +294,7 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
               for (const InMachine in_machine : {InMachine::nothing, InMachine::all, InMachine::backward})
                 if (in_machine == InMachine::nothing ||
                     (machines && z > 0 && (z == 3 || in_machine == InMachine::all) &&
-                     (!divided || in_machine == InMachine::all)))
+                     (copies || in_machine == InMachine::all)))
                   all.push_back({r, some, z, g != 0, p != 0, t != 0, i,
                                  r == Recomputation::modules ? modules : std::uint8_t{0}, in_machine});
   return all;

@@ -33,6 +33,8 @@ LayoutPreference::LayoutPreference(const Workload& workload, const Cluster& clus
     : workload_(workload), framework_(framework) {
   const Bytes whole(workload.parameters() * (workload.bytes_of_weight + workload.bytes_of_gradient));
   small_ = cluster.device_memory > Bytes(0) && whole < small_share * cluster.device_memory;
+  for (const PipelineSchedule& s : pipeline_schedules())
+    if (delays_weight_gradients(s)) delaying_.push_back(&s);
   enough_ = enough_share * std::max(Bytes(0), cluster.device_memory);
 }
 
@@ -42,6 +44,7 @@ double LayoutPreference::of_dimensions(const Layout& l) const {
   for (const std::int64_t degree : {l.tensor, l.context, l.pipeline, l.expert})
     if (degree > 1) burden += dimension;
   if (l.chunks > 1) burden += 1;
+  if (l.pipeline > 1 && std::ranges::find(delaying_, l.schedule) != delaying_.end()) burden += 1;
   if (l.expert_exchange != ExpertExchange::all_to_all) burden += 1;  // a library of its own
   return burden;
 }
@@ -65,6 +68,7 @@ double LayoutPreference::least_burden(const LayoutFamily& family) const {
   l.tensor = family.tensor, l.context = family.context, l.context_exchange = family.context_exchange,
   l.pipeline = family.pipeline;
   l.expert = family.expert, l.expert_exchange = family.expert_exchange, l.chunks = family.chunks;
+  l.schedule = family.schedule;
   return of_dimensions(l);
 }
 

@@ -39,6 +39,7 @@ class LayoutPreference {
   [[nodiscard]] double of_dimensions(const Layout&) const;
   const Workload& workload_;
   std::string_view framework_;
+  std::vector<const PipelineSchedule*> delaying_;  ///< schedules whose weight gradients are passes of their own
   bool small_ = false;
   Bytes enough_;
 };

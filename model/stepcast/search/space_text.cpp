@@ -119,6 +119,11 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
   if (space.offloading().offloads(Offloaded::activations) && (space.some_blocks || space.recomputation.empty()))
     out.emplace_back("recomputation of some blocks (recompute_blocks=)");
   if (space.offloaded == 0) out.emplace_back("state in the host's memory (--offload)");
+  if (any_switches(all, [](const LayoutSwitches& s) { return s.in_machine == InMachine::backward; }))
+    out.emplace_back("second copies of other than a machine's size (hpz=)");
+  const bool quantizes = space.framework.empty() || space.framework == "deepspeed";
+  if (quantizes && any_switches(all, [](const LayoutSwitches& s) { return s.zero == 3; }))
+    out.emplace_back("parameters in 8 bits, gradients in 4 (qwz=, qgz=)");
   out.push_back("orders of ranks other than " + std::string("tp-cp-dp-pp"));
   return out;
 }

@@ -57,9 +57,10 @@ std::string random_plan(test::Draw& draw) {
   text += ",overlap_dp=" + one_of({"on", "off"}) + ",overlap_pp=" + one_of({"on", "off"});
   text += one_of({"", ",overlap_tp=on"});
   text += ",order=" + one_of({"tp-dp-pp", "tp-pp-dp", "dp-tp-pp", "pp-tp-dp"});
-  text += one_of({"", "", ",cp=2", ",chunks=2", ",schedule=gpipe", ",schedule=zb_h1", ",schedule=bidirectional",
-                  ",scheme=2d", ",scheme=3d", ",in_flight=1"});
+  text += one_of({"", "", ",cp=2", ",chunks=2", ",chunks=2,schedule=zb_v", ",schedule=gpipe", ",schedule=zb_h1",
+                  ",schedule=bidirectional", ",scheme=2d", ",scheme=3d", ",in_flight=1"});
   text += one_of({"", "", "", ",offload=optimizer", ",offload=activations", ",offload=parameters+activations"});
+  text += one_of({"", "", "", ",hpz=2", ",hpz=machine,qwz=on", ",qgz=on"});
   return text + ")/" + one_of({"ddp", "ddp(bucket=5 MiB)", "wfbp", "bsp", "dear", "ddp+fp16"});
 }
 

@@ -125,11 +125,35 @@ TEST_CASE("What ZeRO++ cannot do is refused with the reason") {
   CHECK(contains(refusal("layout(qwz=on)/ddp"), "zero is 0"));
   CHECK(contains(refusal("layout(zero=3, hpz=5)/ddp"), "hpz 5 does not divide dp 32"));
   CHECK(contains(refusal("layout(zero=3, hpz=1)/ddp"), "zero=2"));
-  CHECK(contains(refusal("layout(zero=3, hpz=8, shard=8)/ddp"), "within groups already"));
+  CHECK(contains(refusal("layout(zero=3, hpz=8, shard=8)/ddp"), "divides within groups"));
   CHECK(contains(refusal("layout(zero=3, hpz=8, offload=parameters)/ddp"), "with the host"));
   CHECK(contains(refusal("layout(zero=3, hpz=8, ep=2)/ddp"), "ep=1"));
   CHECK(contains(refusal("layout(zero=3, qgz=on, mb=1)/ddp+fp16"), "encoded once"));
   CHECK(contains(refusal("layout(hpz=4, units=10*tp1-zero3)/ddp", 1), "leave pp"));
+  CHECK(contains(refusal("layout(tp=8, zero=3, hpz=machine)/ddp"), "one data-parallel rank"));
+  CHECK(contains(refusal("layout(tp=16, zero=3, hpz=machine)/ddp"), "one data-parallel rank"));
+  // Beside context parallelism, over which ZeRO divides as well, one rank of data is a group.
+  CHECK(refusal("layout(cp=8, zero=3, hpz=machine, mb=1)/ddp").empty());
+  Cluster threes = machines(3);
+  const Answer<LayoutPrediction> cut = predict(llama(), threes, "layout(tp=3, zero=3, shard=machine)/ddp", 64);
+  CHECK(contains(cut ? "" : cut.reason(), "cut through"));
+}
+
+TEST_CASE("Of groups that machines cut through, only those share a machine's card that are cut") {
+  Cluster c = machines(3);
+  const auto shape = [&](std::int64_t stride, std::int64_t members) {
+    const RankAxis axis{stride, members};
+    return group_shape(c, 24, std::span(&axis, 1));
+  };
+  CHECK(shape(1, 3).sharing_network == 2);  // 6 to 8 and 15 to 17: the second machine has a part of both
+  CHECK(shape(1, 6).sharing_network == 2);
+  CHECK(shape(1, 12).sharing_network == 2);
+  CHECK(shape(1, 4).nodes == 1);
+  CHECK(shape(8, 3).sharing_network == 8);
+  const auto step = [&](const std::string& hpz) {
+    return answer(llama(), c, "layout(zero=3, mb=1, " + hpz + ")/ddp", 24).iteration;
+  };
+  CHECK(step("hpz=3") < 2.0 * step("hpz=4"));
 }
 
 TEST_CASE("A search tries a second copy within machines and finds it where it wins") {

@@ -228,6 +228,7 @@ TEST_CASE("A planned layout takes as long as predicted, and every message has it
                                  "layout(pp=4, chunks=2, tp=2, mb=1)/ddp",
                                  "layout(pp=4, chunks=4, mb=1, zero=1)/ddp",
                                  "layout(pp=4, tp=2, mb=1, schedule=zb_h1)/ddp",
+                                 "layout(pp=4, chunks=2, tp=2, mb=1, schedule=zb_v)/ddp",
                                  "layout(pp=4, tp=2, mb=1, schedule=bidirectional)/ddp",
                                  "layout(pp=2, tp=2, mb=1, schedule=gpipe)/ddp",
                                  "layout(pp=2, tp=2, mb=1, overlap_pp=off)/ddp",

@@ -159,7 +159,10 @@ std::string words_of(const LayoutPrediction& p) {
   add(parts, !chosen && l.data > 1,
       counted(l.data, "data-parallel replica") + (l.zero > 0 ? " with ZeRO-" + std::to_string(l.zero) : "") +
           (l.shard > 0 ? " within groups of " + std::to_string(l.shard) : "") +
-          (l.backward_shard > 0 ? ", gathered backward within groups of " + std::to_string(l.backward_shard) : ""));
+          (l.backward_shard > 0 ? ", gathered backward within groups of " + std::to_string(l.backward_shard * l.context)
+                                : "") +
+          (l.quantized_weights ? ", parameters in 8 bits" : "") +
+          (l.quantized_gradients ? ", gradients in 4 bits" : ""));
   add(parts, l.expert > 1,
       (l.whole_experts() ? "whole experts spread" : "experts spread") + over(l.expert) +
           (l.expert_exchange == ExpertExchange::deduplicated
