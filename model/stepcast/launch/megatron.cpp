@@ -342,6 +342,9 @@ std::string megatron_text(const LaunchInput& in) {
   const std::string connections = ordered ? "CUDA_DEVICE_MAX_CONNECTIONS=1 " : "";
   return "# on " + std::to_string(in.layout.devices()) + " devices, with your data" +
          (in.workload.shape ? "" : " and the arguments of your model's shape") + "\n" + own_way_of(in, "Megatron-LM") +
+         (in.workload.shape && in.workload.shape->documents > 0
+              ? "# attention within packed documents: pass its PackedSeqParams (thd) with every micro-batch\n"
+              : "") +
          connections + "torchrun ... " + program_of(in) + " \\\n" + arguments.text();
 }
 

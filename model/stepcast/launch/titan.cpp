@@ -112,6 +112,9 @@ std::string titan_text(const LaunchInput& in) {
               ? "# with its ChunkedLossWrapper of " + std::to_string(in.workload.shape->loss_chunks) +
                     " chunks in that configuration\n"
               : "") +
+         (in.workload.shape && in.workload.shape->documents > 0
+              ? "# with attention that keeps to documents (block_causal masks) in that configuration\n"
+              : "") +
          (l.expert_exchange == ExpertExchange::deduplicated
               ? "# with comm_backend 'deepep' of its experts in that configuration\n"
               : "") +

@@ -148,6 +148,8 @@ std::string compilation_lines(const Workload& w, const std::string& blocks = "bl
   if (w.shape->loss_chunks > 1)
     text += "# the model's head and loss in " + std::to_string(w.shape->loss_chunks) +
             " parts of the sequence, each with its backward pass\n";
+  if (w.shape->documents > 0)
+    text += "# attention within packed documents: FlexAttention's block masks, or flash_attn_varlen_func\n";
   if (w.shape->loss == KernelSet::compiled) text += "# and torch.compile what makes the loss of the logits\n";
   return text;
 }

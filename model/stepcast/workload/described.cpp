@@ -494,6 +494,11 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   if (shape.loss_chunks > 1)
     w.assumed.push_back("loss_chunks=" + std::to_string(shape.loss_chunks) +
                         ": logits and loss of so many parts of the sequence one after the other");
+  if (shape.documents > 0)
+    w.assumed.push_back(
+        "documents=" + std::to_string(shape.documents) +
+        ": attention keeps to documents of so many tokens, alike in all samples; replicas whose samples "
+        "have longer ones than the others' are not modelled");
   if (shape.launch_blocking)
     w.assumed.emplace_back(
         "launch=blocking: the host waits for every kernel before it launches the next (CUDA_LAUNCH_BLOCKING=1 in the "

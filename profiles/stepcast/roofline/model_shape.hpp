@@ -154,6 +154,7 @@ struct ModelShape {
   std::int64_t hidden = 0, heads = 0, kv_heads = 0, sequence = 0, layers = 0,
                experts = 0;  ///< 0 where they do not apply
   std::int64_t experts_per_token = 0, head_size = 0;
+  std::int64_t documents = 0;  ///< tokens of a document, to which attention keeps; 0: a sample is one
   double dropout = 0;
   Optimizer optimizer = Optimizer::adam;
   KernelSet kernels = KernelSet::megatron;
@@ -181,7 +182,7 @@ struct ModelShape {
 /// True for "gpt:…", "bert:…", "llama:…", "resnet50:…", "llama3-8b": a description and not the name of a shipped list.
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2]
-/// [,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
+/// [,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]][,documents=1024]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
 /// [,optimizer=muon][,tied=yes][,kernels=compiled|eager|deepspeed][,loss=compiled][,loss_chunks=8][,launch=blocking]",
 /// the usual CNNs
 /// ("resnet50:image=224"), and public models by name

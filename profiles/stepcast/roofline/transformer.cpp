@@ -30,6 +30,12 @@
 // at a time, and the gradient of what goes into the head is added up in four bytes. Not modelled: that a part's product
 // takes tiles of its own.
 //
+// Packed samples: with documents=1024 attention keeps to documents of so many tokens, as kernels of variable lengths do
+// (flash_attn_varlen_func, FlexAttention's block masks, Transformer Engine's thd). Of unequal ones it is the length
+// that a token finds itself in on average, the sum of squares over the sum of lengths: twice the mean where lengths are
+// exponentially distributed. Not modelled: replicas whose samples have longer documents than the others', and what such
+// kernels lose on short ones.
+//
 // With s tokens a sample, hidden size h, a heads of size d, f the MLP's inner size, e bytes an element: what an
 // operator moves is counted from the kernels that Megatron-LM launches; what a block keeps are the terms of
 // Korthikanti et al. 2022 (arXiv 2205.05198, section 4), s h (34 + 5 a s / h) bytes for f = 4 h and e = 2.
@@ -53,6 +59,7 @@ struct Transformer {
   std::int64_t shared = 0, dense = 0, dense_ffn = 0;                    ///< of a mixture of experts
   std::int64_t kv_rank = 0, q_rank = 0, rope = 0, value_head_size = 0;  ///< kv_rank 0: no latent attention
   std::int64_t window = 0, full_every = 0;  ///< tokens that one attends to (0: all), but in one layer of so many
+  std::int64_t documents = 0;               ///< tokens of the document that one is in, of a packed sample; 0: all
   DataType dtype = DataType::f16, linear_dtype = DataType::f16, gradient_dtype = DataType::f16;
   Optimizer optimizer = Optimizer::adam;
   double dropout = 0;
@@ -87,13 +94,14 @@ struct Transformer {
   [[nodiscard]] bool in_four_bits() const { return linear_dtype == DataType::f4; }
   /// Bytes of an element that only a linear layer keeps for its backward pass.
   [[nodiscard]] double kept_e() const { return size_of(linear_dtype); }
-  /// Of all pairs of tokens those that a sample computes, on average over the layers. A query of a causal window meets
-  /// the keys before it, but no more than the window.
+  /// Of all pairs of tokens those that a sample computes, on average over the layers. A query meets the keys of its
+  /// document, one of a causal window those before it, but no more than the window.
   [[nodiscard]] double pairs() const {
-    const double all = causal ? 0.5 : 1;
-    if (window == 0 || window >= sequence) return all;
-    const double part = double(window) / s();
-    const double within = causal ? part * (1 - part / 2) : std::min(1.0, 2 * part);
+    const double document = documents > 0 ? double(documents) : s();
+    const double all = (causal ? 0.5 : 1) * document / s();
+    if (window == 0 || double(window) >= document) return all;
+    const double part = double(window) / document;
+    const double within = (causal ? part * (1 - part / 2) : std::min(1.0, 2 * part)) * document / s();
     return full_every == 0 ? within : within + (all - within) / double(full_every);
   }
   [[nodiscard]] double mask() const { return drops() ? 1 : 0; }  ///< bytes an element of a dropout mask
@@ -183,7 +191,8 @@ void add_standard_attention(const Transformer& t, std::vector<OperatorShape>& ou
 }
 
 /// One kernel that keeps scores on the chip and does them again in its backward pass (Dao et al. 2022, arXiv
-/// 2205.14135); with `causal` it skips the tiles above the diagonal, with a window those behind it.
+/// 2205.14135); with `causal` it skips the tiles above the diagonal, with a window those behind it, with documents
+/// those of two.
 void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) {
   const double a = double(t.heads) * t.pairs(), s = t.s();
   OperatorShape scores, context;
@@ -665,6 +674,10 @@ void read_recipe(ModelDescriptionText& text, Transformer& t) {
   if (t.window > 0 && !t.flash)
     text.refuse("window", "attention=flash beside it", "standard attention",
                 "it computes what lies outside the window as well");
+  t.documents = text.integer("documents", 0, 0, t.sequence);
+  if (t.documents > 0 && !t.flash)
+    text.refuse("documents", "attention=flash beside it", "standard attention",
+                "it computes what lies between documents as well");
   if (t.full_every > 0 && t.window == 0)
     text.refuse("full_every", "window=... beside it, which other layers have", std::to_string(t.full_every));
   if (t.full_every == 1)
@@ -766,7 +779,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.loss_chunks = t.loss_chunks, model.loss_chunks_given = text.gives("loss_chunks");
   model.kernels_given = text.gives("kernels"), model.launch_blocking = t.launch_blocking;
   model.optimizer = t.optimizer;
-  model.sequence = t.sequence, model.layers = t.layers;
+  model.sequence = t.sequence, model.layers = t.layers, model.documents = t.documents;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;
   model.units.push_back(embedding_of(t));
   if (t.dense > 0) model.units.push_back(block_of(of_dense_layers(t), "dense block"));

@@ -345,6 +345,14 @@ TEST_CASE("a window leaves out pairs of tokens, but in the layers that see all")
   CHECK(pairs(text + ",window=1024") == doctest::Approx(1024.0 * 512 + 3072.0 * 1024));
   CHECK(pairs(text + ",window=1024,full_every=4") ==
         doctest::Approx((3 * pairs(text + ",window=1024") + pairs(text)) / 4));
+  // Documents of a quarter: each a triangle, of which there are four.
+  CHECK(pairs(text + ",documents=1024") == doctest::Approx(4 * 1024.0 * 1024 / 2));
+  CHECK(pairs(text + ",documents=4096") == pairs(text));
+  CHECK(pairs(text + ",documents=1024,window=256") == doctest::Approx(4 * (256.0 * 128 + 768.0 * 256)));
+  CHECK(pairs(text + ",documents=1024,window=2048") == pairs(text + ",documents=1024"));
+  CHECK(refusal(text + ",documents=5000").find("4096") != std::string::npos);
+  CHECK(refusal("gpt:hidden=64,layers=1,heads=1,seq=8,documents=4").find("attention=flash beside it") !=
+        std::string::npos);
   CHECK(refusal("gpt:hidden=64,layers=1,heads=1,seq=8,window=4").find("attention=flash beside it") !=
         std::string::npos);
   CHECK(refusal(text + ",full_every=2").find("window=... beside it") != std::string::npos);
@@ -620,7 +628,8 @@ TEST_CASE("any text is either refused or a model without a flaw that reads back"
       "gpt:hidden=768,layers=12,heads=12,seq=1024,vocab=50257,experts=8,topk=2",
       "llama:hidden=64,layers=2,heads=8,kv_heads=2,ffn=96,seq=16,attention=flash,causal=yes",
       "llama:hidden=64,layers=3,heads=8,seq=16,experts=4,shared=1,dense=1,dense_ffn=99,kv_rank=8",
-      "llama:hidden=64,layers=3,heads=8,seq=16,attention=flash,window=4,full_every=2,linear=f8,optimizer=muon",
+      "llama:hidden=64,layers=3,heads=8,seq=16,attention=flash,window=4,full_every=2,documents=8,linear=f8,optimizer="
+      "muon",
       "bert:hidden=12,layers=3,heads=4,seq=8,positions=16,dropout=0.25,dtype=f32",
       "resnet50:image=33,classes=7",
       "vgg11_bn:dtype=f16"};
