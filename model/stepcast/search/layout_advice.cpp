@@ -360,6 +360,13 @@ std::vector<Candidate> candidates_of(const ModelShape& m) {
   if (m.loss != KernelSet::compiled && is_pytorch(m.kernels))
     all.push_back(
         {"loss", "compiled", [](const ModelShape&) -> std::string_view { return "torch.compile of the loss"; }});
+  // Where logits fill the memory; Megatron-LM's loss is of all tokens at once.
+  constexpr std::int64_t parts = 8;
+  if (is_pytorch(m.kernels) && !m.loss_chunks_given && m.loss_chunks == 1 && m.sequence % parts == 0 &&
+      !m.name.starts_with("bert"))
+    all.push_back({"loss_chunks", "8", [](const ModelShape&) -> std::string_view {
+                     return "the head and the loss of an eighth of the sequence at a time";
+                   }});
   if (size_of(m.gradient_dtype) > size_of(m.dtype))
     all.push_back({"gradients", name_of(m.dtype),
                    [](const ModelShape&) -> std::string_view { return "gradients of two bytes, which rounds them"; }});
