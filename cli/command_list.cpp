@@ -136,7 +136,8 @@ std::vector<Item> model_items() {
   const std::string more =
       ", kv_heads=heads, head=hidden/heads, experts=0, topk=2, attention=standard (or flash, flash1, flash2, flash3, "
       "cudnn, with causal=yes, window=0 tokens before a query, full_every=0 layers one of which sees all, documents=0 "
-      "tokens of a packed document that attention keeps to), ";
+      "tokens of the packed document that a token is in on average, "
+      "to which attention keeps), ";
   const std::string newer =
       "; shared=0 experts beside topk, dense=0 layers without experts in front (of dense_ffn=ffn)";
   const std::string latent = ", kv_rank=0 (latent attention, with q_rank=0, rope=64, v_head=head)";

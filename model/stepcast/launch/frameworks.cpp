@@ -128,6 +128,10 @@ std::string_view torch_schedule(const LaunchInput& in) {
 std::string why_not_scheduled(const LaunchInput& in) {
   const std::string_view schedule = in.schedule();
   if (schedule == "zb_v") {
+    // stage_backward_weight of torch/distributed/pipelining/_backward.py asks for gradients group by group.
+    if (in.layout.recomputation != Recomputation::none)
+      return "its zero-bubble schedules would do a checkpointed block again for every group of parameters "
+             "(recompute=none)";
     const bool compiled = in.workload.shape && in.workload.shape->kernels == KernelSet::compiled;
     return compiled ? "its zero-bubble schedules split backward passes, which compiled blocks do not (kernels=eager)"
                     : "";

@@ -1,15 +1,21 @@
 // torchtitan 0.3: degrees, schedule, recomputation and precision as arguments of its configuration.
 #include <stepcast/launch/frameworks.hpp>
 
+#include <optional>
 #include <string>
 
 namespace stepcast {
 namespace {
 
-/// Units of a stage where embedding and head count as a block each, as torchtitan counts them.
-std::int64_t blocks_of_a_stage(const LaunchInput& in) {
-  const std::int64_t stages = in.layout.pipeline * in.layout.chunks;
-  return (in.blocks() + 2 + stages - 1) / stages;
+/// What torchtitan is told of the units of a stage, where embedding and head count as a block each: nothing where its
+/// own number of stages is the layout's, else the number that makes as many stages of them; 0: there is none.
+std::optional<std::int64_t> blocks_of_a_stage(const LaunchInput& in) {
+  const std::int64_t own = in.schedule() == "gpipe" || in.schedule() == "1f1b" ? 1 : 2;
+  if (in.layout.chunks == own) return std::nullopt;
+  const std::int64_t stages = in.layout.pipeline * in.layout.chunks, units = in.blocks() + 2;
+  for (std::int64_t blocks = 1; blocks <= units; ++blocks)
+    if ((units + blocks - 1) / blocks == stages) return blocks;
+  return 0;
 }
 
 class TitanArguments {
@@ -48,7 +54,7 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   out.option(p + "pipeline_parallel_degree", l.pipeline);
   out.option(p + "pipeline_parallel_schedule", std::string(torch_schedule(in)));
   out.option(p + "pipeline_parallel_microbatch_size", l.micro_batch);
-  out.option(p + "pipeline_parallel_layers_per_stage", blocks_of_a_stage(in));
+  if (const auto blocks = blocks_of_a_stage(in)) out.option(p + "pipeline_parallel_layers_per_stage", *blocks);
 }
 
 }  // namespace
@@ -75,6 +81,9 @@ std::string why_not_titan(const LaunchInput& in) {
   if (l.zero == 0 && l.data > 1 && l.tensor * l.context * l.pipeline > 1)
     return "its replicas without sharding (zero=0) go with no other dimension";
   if (std::string why = why_not_scheduled(in); !why.empty()) return why;
+  if (l.pipeline > 1 && blocks_of_a_stage(in) == 0)
+    return "no number of layers a stage makes " + std::to_string(l.pipeline * l.chunks) + " stages of " +
+           std::to_string(in.blocks() + 2) + ", as it counts embedding and head";
   if (l.offloads(Offloaded::activations)) return "it does not offload activations";
   if (l.offloaded != 0 && (!l.offloads(Offloaded::parameters) || l.data * l.context == 1))
     return "what it leaves to the host are the parameters that FSDP divides, with the optimizer (offload=parameters)";

@@ -282,6 +282,9 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
   if (std::string why = leaves_nothing_to_host(l); !why.empty()) return why;
   if (std::string why = why_not_together(l); !why.empty()) return why;
   if (std::string why = why_not_scheduled(in); !why.empty()) return why;
+  if (in.schedule() == "zb_v" && l.data > 1 && l.overlap_gradients)
+    return "its split backward passes call no hooks of DistributedDataParallel: gradients are summed behind the step "
+           "(overlap_dp=off)";
   if (l.tensor > 1) return "its stages here would need a plan for tensor parallelism of the model's modules";
   if (l.context > 1 || l.expert > 1) return "context and expert parallelism need the model's own modules";
   if (l.zero > 0) return "the optimizer state of a stage is divided by fully_shard around it";
@@ -311,7 +314,10 @@ std::string torch_pipeline_text(const LaunchInput& in) {
     const std::string rank = "mesh[\"pp\"].get_local_rank()";
     const std::string place = in_a_v ? rank + " if i == 0 else " + std::to_string(2 * l.pipeline - 1) + " - " + rank
                                      : rank + " + " + std::to_string(l.pipeline) + " * i";
-    text += "stages = [PipelineStage(part, " + place + ", " + stages +
+    const bool hooked = l.data > 1 && !in_a_v;
+    text += "stages = [PipelineStage(" +
+            std::string(hooked ? "DistributedDataParallel(part, process_group=mesh[\"dp\"].get_group())" : "part") +
+            ",\n    " + place + ", " + stages +
             ", device, group=mesh[\"pp\"].get_group())\n    for i, part in enumerate(parts)]  # " +
             (in_a_v ? "2 parts of the model a device, in a V\n"
                     : std::to_string(l.chunks) + " parts of the model a device\n");
@@ -320,8 +326,12 @@ std::string torch_pipeline_text(const LaunchInput& in) {
   text += "schedule = " + schedule + "(" + (l.chunks > 1 ? "stages" : "stage") +
           ", n_microbatches=" + std::to_string(in.micro_batches) + ", loss_fn=loss_fn)\n" + recomputation_lines(l);
   if (mixed) text += autocast(in.workload) + "\n    ";
-  return text + "schedule.step(batch)  # " + std::to_string(l.micro_batch * in.micro_batches) +
-         " samples on the first stage";
+  text += "schedule.step(batch)  # " + std::to_string(l.micro_batch * in.micro_batches) + " samples on the first stage";
+  if (in_a_v && l.data > 1)
+    text +=
+        "\nfor p in (p for part in parts for p in part.parameters() if p.grad is not None):\n"
+        "    torch.distributed.all_reduce(p.grad, torch.distributed.ReduceOp.AVG, group=mesh[\"dp\"].get_group())";
+  return text;
 }
 
 }  // namespace stepcast

@@ -60,6 +60,7 @@ class Families {
     most_tensor_ = space.most_tensor > 0 ? space.most_tensor : cluster.devices_per_node;
     sequence_ = std::llround(workload.sequence);
     is_described_ = workload.shape.has_value();
+    splits_passes_ = !workload.shape || workload.shape->kernels != KernelSet::compiled;
     divides_context_ = !workload.shape || has_fused_attention(*workload.shape);
     experts_ = std::llround(experts(workload));
     family_.offloaded = space.offloaded;
@@ -166,7 +167,8 @@ class Families {
     const PipelineSchedule* usual = pipeline_schedule(chunks > 1 ? "interleaved" : "1f1b");
     if (family_.pipeline == 1) return {usual};
     if (!space_.schedules.empty()) return space_.schedules;
-    const bool in_a_v = space_.framework == "pytorch" || space_.framework == "torchtitan";  // no other runs it
+    // No other runs it, and these not with compiled blocks.
+    const bool in_a_v = splits_passes_ && (space_.framework == "pytorch" || space_.framework == "torchtitan");
     if (chunks == 2 && in_a_v) return {usual, pipeline_schedule("zb_v")};
     if (chunks > 1) return {usual};
     return {usual, pipeline_schedule("zb_h1")};
@@ -212,6 +214,7 @@ class Families {
   std::int64_t devices_, batch_, units_ = 1, blocks_ = 1, machine_ = 1, most_tensor_ = 1, sequence_ = 0, experts_ = 0;
   bool divides_context_ = true;  // fused attention only
   bool is_described_ = false;
+  bool splits_passes_ = true;
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;
 };

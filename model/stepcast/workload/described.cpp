@@ -497,8 +497,8 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   if (shape.documents > 0)
     w.assumed.push_back(
         "documents=" + std::to_string(shape.documents) +
-        ": attention keeps to documents of so many tokens, alike in all samples; replicas whose samples "
-        "have longer ones than the others' are not modelled");
+        ": attention keeps to documents, in which a token finds so many on average, alike in all samples: replicas "
+        "whose samples have longer ones than the others' are not modelled");
   if (shape.launch_blocking)
     w.assumed.emplace_back(
         "launch=blocking: the host waits for every kernel before it launches the next (CUDA_LAUNCH_BLOCKING=1 in the "

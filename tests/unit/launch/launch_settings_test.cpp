@@ -570,6 +570,42 @@ TEST_CASE("ZeRO within groups is what frameworks call hybrid sharding, and refus
   CHECK_FALSE(contains(settings("Megatron-LM", prediction(l, 4), llama).text, "num-distributed-optimizer-instances"));
 }
 
+TEST_CASE(
+    "A zero-bubble schedule splits backward passes, which checkpoints, compiled blocks and DDP's hooks do not go "
+    "with") {
+  Layout l = layout(1, 2, 4);
+  l.chunks = 2, l.schedule = pipeline_schedule("zb_v"), l.overlap_gradients = false;
+  const std::string model = "gpt2-xl:kernels=eager";
+  const std::string text = settings("PyTorch pipelining", prediction(l, 16), model).text;
+  CHECK(contains(text, "ScheduleZBVZeroBubble(stages, n_microbatches=16"));
+  CHECK(contains(text, "if i == 0 else 7 - mesh"));
+  CHECK(contains(text, "all_reduce(p.grad, torch.distributed.ReduceOp.AVG, group=mesh[\"dp\"]"));
+  CHECK_FALSE(contains(text, "DistributedDataParallel"));
+  l.overlap_gradients = true;
+  CHECK(contains(settings("PyTorch pipelining", prediction(l, 16), model).cannot, "overlap_dp=off"));
+  l.overlap_gradients = false, l.recomputation = Recomputation::full;
+  CHECK(contains(settings("PyTorch pipelining", prediction(l, 16), model).cannot, "recompute=none"));
+  l.recomputation = Recomputation::none;
+  CHECK(
+      contains(settings("PyTorch pipelining", prediction(l, 16), "gpt2-xl:kernels=compiled").cannot, "kernels=eager"));
+  l.schedule = nullptr, l.overlap_gradients = true;
+  CHECK(contains(settings("PyTorch pipelining", prediction(l, 16), model).text,
+                 "PipelineStage(DistributedDataParallel("));
+}
+
+TEST_CASE("torchtitan is told how many layers a stage has only where that makes the layout's stages") {
+  const auto of = [](std::int64_t pipeline, std::int64_t chunks, const std::string& layers) {
+    Layout l = layout(1, 2, pipeline);
+    l.zero = 2, l.chunks = chunks;
+    return settings("torchtitan", prediction(l, 16),
+                    "llama:hidden=1024,layers=" + layers + ",heads=8,seq=1024,vocab=32000,attention=flash,causal=yes");
+  };
+  CHECK_FALSE(contains(of(4, 1, "32").text, "layers_per_stage"));
+  CHECK_FALSE(contains(of(4, 2, "32").text, "layers_per_stage"));
+  CHECK(argument(of(4, 3, "32").text, "parallelism.pipeline_parallel_layers_per_stage") == 3);  // 34 in 12 threes
+  CHECK(contains(of(8, 3, "32").cannot, "no number of layers a stage makes 24 stages of 34"));
+}
+
 TEST_CASE("launch settings: what is compiled follows the model") {
   Layout l;
   l.data = 8, l.zero = 2, l.micro_batch = 1;
