@@ -8,7 +8,8 @@
 // f, i and w of both chunks of a device; for m >= 2Z - 1 that is a sixth of 1F1B's bubble, of which nothing but the way
 // to the last device and back is left. Where the three differ there is no closed form here: the bubble grows. The order
 // is PyTorch's (ScheduleZBVZeroBubble), for 2Z - 1 micro-batches where there are fewer, of which those that do not
-// exist are left out; the paper's own is searched for the times at hand.
+// exist are left out; the paper's own is searched for the times at hand. Not modelled: what splitting a backward pass
+// costs.
 //
 // 3 stages of 2 chunks, 6 micro-batches, f = i = w (digits forward, letters input, capitals weight gradients):
 //     |012340aA1bB2cC5aA3dDbB4eEcC5fFdDeEfF..

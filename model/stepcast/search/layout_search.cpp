@@ -485,12 +485,28 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
          ", takes " + text_of(r.best.front().memory.total()) + what_would_fit(workload, cluster, space, other, cap);
 }
 
+/// Why none of the schedules that were asked for goes with the chunks that were asked for; empty: one does, or may.
+std::string schedule_flaw(const LayoutSpace& space) {
+  std::string why;
+  for (const PipelineSchedule* schedule : space.schedules)
+    for (const std::int64_t chunks : space.chunks) {
+      const PipelineShape some =
+          pipeline_shape(*schedule, 2, static_cast<std::uint32_t>(std::max<std::int64_t>(1, chunks)), 8);
+      const std::string flaw = schedule->unsuitable(some);
+      if (flaw.empty()) return {};
+      if (why.empty()) why = std::string(schedule->name) + ": " + flaw;
+    }
+  return why;
+}
+
 }  // namespace
 
 Answer<LayoutSearchResult> best_layouts(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                                         const LayoutSearchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   LayoutSearch search(workload, cluster, space, options);
+  if (std::string why = search.empty() ? schedule_flaw(space) : std::string(); !why.empty())
+    return Inapplicable{"no layout in the space: " + why};
   if (search.empty())
     return Inapplicable{"no layout in the space: nothing divides " + std::to_string(cluster.workers()) +
                         " devices and a global batch of " +
