@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace stepcast {
@@ -75,20 +76,27 @@ std::int64_t most_machines(std::int64_t machine, std::int64_t devices, std::span
 std::int64_t most_groups_cut(std::int64_t machine, std::int64_t devices, std::span<const RankAxis> axes) {
   constexpr std::int64_t looked_at = 4096;  // ranks, among which a place of machines comes again
   const std::int64_t ranks = std::min(devices, looked_at), members = members_of(axes);
-  std::vector<std::int64_t> cut(static_cast<std::size_t>((devices + machine - 1) / machine), 0);
-  std::vector<std::int64_t> touched;
+  const auto machines = static_cast<std::size_t>((devices + machine - 1) / machine);
+  std::vector<std::int64_t> cut(machines, 0), seen(machines, -1);  // how many; the last group that was met there
   std::int64_t most = 0;
   for (std::int64_t base = 0; base < ranks; ++base) {
     if (std::ranges::any_of(axes, [&](const RankAxis& a) { return base / a.stride % a.degree != 0; })) continue;
-    touched.clear();
+    std::size_t first = machines;
+    bool several = false;
     for (std::int64_t member = 0; member < members; ++member) {
       std::int64_t rank = base, left = member;
       for (const RankAxis& a : axes) rank += left % a.degree * a.stride, left /= a.degree;
       if (rank >= devices) break;
-      if (std::ranges::find(touched, rank / machine) == touched.end()) touched.push_back(rank / machine);
+      const auto m = static_cast<std::size_t>(rank / machine);
+      if (seen[m] == base) continue;
+      seen[m] = base;
+      if (first == machines) {
+        first = m;
+        continue;
+      }
+      if (!std::exchange(several, true)) most = std::max(most, ++cut[first]);
+      most = std::max(most, ++cut[m]);
     }
-    if (touched.size() < 2) continue;
-    for (const std::int64_t m : touched) most = std::max(most, ++cut[static_cast<std::size_t>(m)]);
   }
   return most;
 }

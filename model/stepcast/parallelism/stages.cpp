@@ -102,7 +102,8 @@ class StagePasses {
     const ShardedTransfers sent = sharded_transfers(workload_, split_, layout_, number, unit, messages_);
     const int zero = split_.layout(unit, layout_).zero;
     const UnitPasses elapsed = unit_passes(u, recomputation, zero);
-    const UnitPasses passes = unit_passes(on_device(u), recomputation, zero);
+    const bool waits = u.forward_idle != Seconds(0) || u.backward_idle != Seconds(0);
+    const UnitPasses passes = waits ? unit_passes(on_device(u), recomputation, zero) : elapsed;
     forward_.push_back({sent.gather.time(), passes.forward, {}});
     if (makes_copy()) first_.push_back({sent.first.time(), passes.forward, {}});
     backward_.push_back({sent.again.time(), passes.backward + sent.codec, sent.reduce.time() + sent.across.time()});

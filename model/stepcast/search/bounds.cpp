@@ -40,9 +40,11 @@ WholeModel whole_model(const Workload& w, const PricedSplit& split, std::int64_t
   Seconds way;
   std::int64_t u = 0;
   sum.kinds.resize(w.kinds.size());
+  std::vector<UnitPasses> of_kind;
+  for (const PricedUnit& unit : split.units) of_kind.push_back(unit_passes(at_least(w, unit), Recomputation::none, {}));
   for (const std::uint32_t kind : w.units) {
     const PricedUnit& unit = split.units[kind];
-    const UnitPasses passes = unit_passes(at_least(w, unit), Recomputation::none, {});
+    const UnitPasses& passes = of_kind[kind];
     if (u++ < devices) sum.ways += way;
     way += and_back ? passes.forward + passes.backward : passes.forward;
     sum.passes += passes.forward + passes.backward;
@@ -271,10 +273,10 @@ void LayoutBounds::bound_times(const LayoutFamily& family, const Layout& layout,
   };
   s.meanwhile = s.split.stages.front().parts.meanwhile * static_cast<double>(family.micro_batches);
   // Nothing is sent between neighbours on one device. Those of several copies are never.
-  std::vector<std::uint32_t> device(stages);
-  for (std::uint32_t d = 0; d < shape.stages; ++d)
-    for (std::uint32_t c = 0; c < shape.chunks; ++c) device[family.schedule->place(shape, d, c)] = d;
-  const auto apart = [&](std::size_t v) { return family.schedule->copies > 1 || device[v] != device[v + 1]; };
+  const bool turns =
+      family.schedule->copies == 1 && shape.chunks > 1 &&
+      family.schedule->place(shape, shape.stages - 1, 0) + 1 == family.schedule->place(shape, shape.stages - 1, 1);
+  const auto apart = [&](std::size_t v) { return !turns || v + 1 != shape.stages; };
   // Ways from the start to each virtual stage, and back from it to the end of the first one.
   std::vector<Seconds> to(stages), back(stages);
   for (std::size_t v = 1; v < stages; ++v) {
