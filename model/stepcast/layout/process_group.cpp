@@ -238,6 +238,10 @@ std::int64_t ranks_of_machine(const Layout& layout, const Cluster& cluster) {
   return std::max<std::int64_t>(1, machine_size(cluster, cluster.workers()) / stride);
 }
 
+bool sums_codes(const Layout& layout, const Cluster& cluster) {
+  return layout.quantized_gradients && layout.data > ranks_of_machine(layout, cluster);
+}
+
 Layout with_machine_shard(Layout layout, const Cluster& cluster) {
   const std::int64_t ranks = cluster.workers() / (layout.tensor * layout.context * layout.pipeline);
   for (std::int64_t* group : {&layout.shard, &layout.backward_shard}) {

@@ -49,6 +49,9 @@ struct RankAxis {
 [[nodiscard]] GroupShape group_shape(const Cluster&, const Layout&, Dimension);
 /// Data-parallel ranks of a layout that share a machine: neighbours, at least one.
 [[nodiscard]] std::int64_t ranks_of_machine(const Layout&, const Cluster&);
+/// Whether qgz=on has gradients summed in codes: inside one machine they are summed as they are
+/// (DeepSpeed's stage3.py).
+[[nodiscard]] bool sums_codes(const Layout&, const Cluster&);
 /// With "shard=machine" and "hpz=machine" as that number; 0 where those are all. Any other layout as it is.
 [[nodiscard]] Layout with_machine_shard(Layout, const Cluster&);
 /// Leaves a cluster what one of so many groups that send at the same time has of each machine's cards: whole ones where

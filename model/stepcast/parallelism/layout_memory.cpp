@@ -172,7 +172,8 @@ void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput&
     // In codes beside what they become.
     const double gathered = w.bytes_of_weight + (l.quantized_weights ? 1 : 0);
     if (l.zero == 3) divided += Bytes(in.largest_unit * gathered * static_cast<double>(l.units_in_flight));
-    if (l.quantized_gradients) divided += Bytes(in.largest_unit * 2 * 0.5);
+    constexpr double sent = 0.5, received = 0.5;  // bytes of a code of four bits
+    if (l.quantized_gradients) divided += Bytes(in.largest_unit * (sent + received));
     b.divided = std::max(b.divided, divided);
   }
   // One activation arrives while the one before is read, in each direction.

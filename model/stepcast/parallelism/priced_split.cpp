@@ -348,8 +348,7 @@ PricedSplit with_zero_plus(const Workload& workload, PricedSplit split, PricedGr
                                            "it is");
     return split;
   }
-  // Inside one machine it does not quantise (stage3.py).
-  if (l.quantized_gradients && part < l.data) {
+  if (sums_codes(l, groups.cluster())) {
     const RankAxis across = across_parts(l, part);
     split.machine = prices.group(part_axes(l, part));
     split.machines = prices.group({&across, 1});

@@ -126,7 +126,7 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
                                         : "; forward passes gather over all ranks"));
   if (l.quantized_weights) out.emplace_back("parameters travel in 8 bits, with DeepSpeed's kernels before and behind");
   if (l.quantized_gradients)
-    out.push_back(l.data > ranks_of_machine(l, cluster)
+    out.push_back(sums_codes(l, cluster)
                       ? "gradients are summed in 4 bits within machines and then across them, matrix by matrix"
                       : "qgz=on changes nothing inside one machine, where gradients are summed as they are");
   if (l.zero >= 2 && w.on_host && l.overlap_gradients)
@@ -222,7 +222,7 @@ std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, 
         std::string(l.schedule->name) +
         " splits backward passes, and what that costs by itself is not modelled: of two published comparisons "
         "zero bubbles were 3 % slower and 11 % faster than interleaved 1F1B");
-  if (l.quantized_gradients && l.data > ranks_of_machine(l, cluster))
+  if (sums_codes(l, cluster))
     out.emplace_back("qgz=on rounds gradients to 4 bits twice: what the model loses by it is not predicted");
   if (l.quantized_weights)
     out.emplace_back("qwz=on rounds parameters to 8 bits on their way: what the model loses by it is not predicted");
