@@ -93,7 +93,8 @@ constexpr SearchFlag search_flags[] = {{"--objective", &LayoutFlags::objective},
                                        {"--recompute", &LayoutFlags::recompute},
                                        {"--zero", &LayoutFlags::zero},
                                        {"--offload", &LayoutFlags::offload},
-                                       {"--sequence-parallel", &LayoutFlags::sequence_parallel}};
+                                       {"--sequence-parallel", &LayoutFlags::sequence_parallel},
+                                       {"--overlap-tp", &LayoutFlags::overlap_tensor}};
 
 }  // namespace
 
@@ -190,6 +191,9 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
       "Leave this in the host's memory: optimizer, parameters (with ZeRO-3, as FSDP does), activations, or "
       "optimizer+activations (default: nothing; where nothing fits, what this would do is told)");
   add("--sequence-parallel", flags.sequence_parallel, "Sequence parallelism to try");
+  add("--overlap-tp", flags.overlap_tensor,
+      "What of tensor parallelism to hide: off, on (sums of input gradients), products (messages part by part beside "
+      "products; --tp-comm-overlap, async tensor parallelism)");
 }
 
 void add_placement_flags(CLI::App& app, LayoutFlags& flags) {
@@ -300,6 +304,8 @@ LayoutSpace space_of(const LayoutFlags& flags) {
                      "where activations leave, more of them may take less time");
   for (const std::size_t i : choices_of(flags.sequence_parallel, "--sequence-parallel", {"off", "on"}))
     space.sequence_parallel.push_back(static_cast<int>(i));
+  for (const std::size_t i : choices_of(flags.overlap_tensor, "--overlap-tp", {"off", "on", "products"}))
+    space.overlap_tensor.push_back(static_cast<TensorOverlap>(i));
   space.framework = launch_framework_of(flags.framework, "--framework");
   return space;
 }

@@ -211,6 +211,9 @@ std::span<const Named> table() {
       {"sequence-parallel", some_of(+[] {
          return Words{"off", "on"};
        })},
+      {"overlap-tp", some_of(+[] {
+         return Words{"off", "on", "products"};
+       })},
       {"devices", file},
       {"adatopk", number},
       // calibrate, validate

@@ -201,7 +201,7 @@ VALUES = {
     "--cache": ["0.25"], "--format": ["chakra"], "--step": ["2", "200 ms"], "--steps": ["fewer.csv"], "--trace": [TRACE],
     "--start": [DEVICE], "--rows": ["7"], "--name": ["another"],
     "--cases": [ROOT / "validation/cases/exact.json"], "--root": ["/nowhere"], "--schedule": ["gpipe", "1f1b"],
-    "--scheme": ["2d"], "--recompute": ["full"], "--zero": ["2"], "--offload": ["optimizer", "optimizer+activations"], "--sequence-parallel": ["on"], "--tensor": ["2"],
+    "--scheme": ["2d"], "--recompute": ["full"], "--zero": ["2"], "--offload": ["optimizer", "optimizer+activations"], "--sequence-parallel": ["on"], "--overlap-tp": ["products"], "--tensor": ["2"],
     "--pipeline": ["2"], "--context": ["2"], "--expert": ["2"], "--micro-batch": ["2"], "--chunks": ["2"],
     "--cp-comm": ["p2p,allgather", "a2a"],
     "--expert-tensor": ["tp,1", "1"], "--ep-comm": ["alltoall,deepep", "deepep"],

@@ -49,7 +49,8 @@ Json zero_of(const LaunchInput& in) {
 std::string why_not_deepspeed(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (std::string why = units_differ(l); !why.empty()) return why;
-  if (l.tensor > 1 && (l.pipeline > 1 || l.zero > 2 || in.scheme() != "1d" || l.sequence_parallel || l.overlap_tensor))
+  if (l.tensor > 1 && (l.pipeline > 1 || l.zero > 2 || in.scheme() != "1d" || l.sequence_parallel ||
+                       l.overlap_tensor != TensorOverlap::nothing))
     return "its tensor parallelism (autotp_size) is 1-D, goes with ZeRO stages 0 to 2 and divides no activations and "
            "hides no sums";
   if (l.shard > 0)

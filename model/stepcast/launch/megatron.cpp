@@ -204,6 +204,7 @@ void add_degrees(const LaunchInput& in, Arguments& out) {
     if (!l.overlap_pipeline) out.flag("no-overlap-p2p-communication");
   }
   if (l.sequence_parallel) out.flag("sequence-parallel");
+  if (l.overlap_tensor == TensorOverlap::products && l.tensor > 1) out.flag("tp-comm-overlap");
   out.option("micro-batch-size", l.micro_batch);
   out.option("global-batch-size", in.global_batch());
   const std::array outermost_data = {Dimension::tensor, Dimension::context, Dimension::pipeline, Dimension::data};

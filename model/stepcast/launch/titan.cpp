@@ -39,8 +39,9 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   out.option(p + "data_parallel_shard_degree", shard);
   if (l.zero > 0) out.option(p + "fsdp_reshard_after_forward", l.zero == 3 ? "always" : "never");
   if (l.tensor > 1) out.option(p + "tensor_parallel_degree", l.tensor);
-  // What is compiled: blocks and loss, but for what the model has eager; sums beside products are the compiler's.
-  const bool overlaps = l.overlap_tensor && l.tensor > 1, described = in.workload.shape.has_value();
+  // What is compiled: blocks and loss, but for what the model has eager; messages beside products are the compiler's.
+  const bool overlaps = l.overlap_tensor == TensorOverlap::products && l.tensor > 1,
+             described = in.workload.shape.has_value();
   const bool blocks = overlaps || (described && !is_eager(in.workload.shape->kernels));
   const bool loss = described ? !is_eager(in.workload.shape->loss) : overlaps;
   if (blocks || loss) out.flag("compile.enable");
@@ -75,6 +76,12 @@ std::string why_not_titan(const LaunchInput& in) {
   if (l.expert == 1 && l.whole_experts())
     return "without expert parallelism it divides experts as other layers (etp=tp)";
   if (l.tensor > 1 && !l.sequence_parallel) return "its tensor parallelism divides the sequence, too (sp=on)";
+  if (l.tensor > 1 && l.overlap_tensor == TensorOverlap::sums)
+    return "it waits for sums of input gradients; what it hides are gathers and sums beside products "
+           "(overlap_tp=products)";
+  if (l.tensor > 1 && l.overlap_tensor == TensorOverlap::products && in.workload.shape &&
+      is_eager(in.workload.shape->kernels))
+    return "its compiler is what takes products apart (overlap_tp=products with kernels=compiled in the model)";
   if (l.context_exchange == ContextExchange::all_to_all)
     return "its context parallelism gathers keys and values, and exchanges no heads (cp_comm=a2a)";
   if (l.zero == 1) return "it has no mode that divides the optimizer state alone";

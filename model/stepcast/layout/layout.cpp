@@ -23,6 +23,11 @@ std::string_view name_of(ExpertExchange e) {
   return names[static_cast<std::size_t>(e)];
 }
 
+std::string_view name_of(TensorOverlap o) {
+  static constexpr std::array<std::string_view, 3> names{"off", "on", "products"};
+  return names[static_cast<std::size_t>(o)];
+}
+
 std::string_view name_of(Recomputation r) {
   static constexpr std::array<std::string_view, recomputation_count> names{"none", "selective", "full", "op",
                                                                            "modules"};
@@ -266,15 +271,17 @@ std::string fill_scheme(Layout& l) {
   if (l.sequence_parallel && l.scheme->name != "1d")
     return "sequence parallelism belongs to the 1-D scheme; " + std::string(l.scheme->name) +
            " divides activations by itself";
-  if (l.overlap_tensor && l.scheme->name != "1d")
+  if (l.overlap_tensor != TensorOverlap::nothing && l.scheme->name != "1d")
     return "overlap_tp belongs to the 1-D scheme; " + std::string(l.scheme->name) + " has no sums to hide";
+  if (l.overlap_tensor == TensorOverlap::products && (l.tensor > 1 || !l.unit_choices.empty()) && !l.sequence_parallel)
+    return "overlap_tp=products sends parts of the sequence beside products, which sp=on divides";
   return {};
 }
 
 // Empty, or why the pipeline schedule does not work. Fills it in.
 std::string fill_schedule(Layout& l, double global_batch) {
   if (l.schedule == nullptr) l.schedule = pipeline_schedule(l.chunks > 1 ? "interleaved" : "1f1b");
-  if (l.overlap_tensor && delays_weight_gradients(*l.schedule))
+  if (l.overlap_tensor != TensorOverlap::nothing && delays_weight_gradients(*l.schedule))
     return std::string(l.schedule->name) + " delays the weight gradients beside which overlap_tp runs";
   if (l.pipeline * l.chunks > 1'000'000) return "more than a million pipeline stages";
   const std::int64_t count = micro_batches(l, global_batch);

@@ -59,6 +59,13 @@ enum class ExpertExchange : std::uint8_t { all_to_all, deduplicated };
 /// "layernorm+moe_act": of bits by RecomputedModule.
 [[nodiscard]] std::string modules_text(std::uint8_t modules);
 
+/// What of 1-D tensor parallelism's messages runs beside compute: nothing; sums of input gradients, beside the weight
+/// gradients of the same product (Megatron-LM's default); with sequence parallelism, besides, what enters and leaves
+/// products in as many parts as there are devices, each beside the product of another part (Megatron-LM's
+/// --tp-comm-overlap, torchtitan's asynchronous tensor parallelism; Wang et al., ASPLOS 2023).
+enum class TensorOverlap : std::uint8_t { nothing, sums, products };
+[[nodiscard]] std::string_view name_of(TensorOverlap);  ///< "products"
+
 /// What a layout leaves in the memory of the machine instead of the device's (ZeRO-Offload, Ren et al. 2021, arXiv
 /// 2101.06840): the optimizer's state, with which the host updates the parameters; the parameters and gradients that
 /// ZeRO-3 divided as well, which come and go unit by unit (ZeRO-Infinity; PyTorch's CPUOffloadPolicy); what blocks keep
@@ -109,8 +116,8 @@ struct Layout {
   std::uint8_t recomputed_modules = 0;  ///< of recomputation by modules: which, a bit each (RecomputedModule)
   std::uint8_t offloaded = 0;           ///< what is in the host's memory, a bit each (Offloaded)
   bool sequence_parallel = false;
-  bool overlap_pipeline = true;                ///< sends between stages run beside compute
-  bool overlap_tensor = false;                 ///< 1-D: sums of input gradients run beside weight gradients
+  bool overlap_pipeline = true;  ///< sends between stages run beside compute
+  TensorOverlap overlap_tensor = TensorOverlap::nothing;
   bool overlap_gradients = true;               ///< gradients travel while the last micro-batch is in its backward pass
   const TensorScheme* scheme = nullptr;        ///< null: "1d"
   std::int64_t depth = 1;                      ///< the depth of the grid of scheme 2.5d

@@ -302,8 +302,15 @@ constexpr std::array<Field, 30> fields{{
      "optimizer as well, as FSDP does), activations, or such words with '+' between them; nothing",
      read_offload, offload_text},
     toggle<&Layout::sequence_parallel, false>("sp", "sequence parallelism beside 1-D tensor parallelism: on, off; off"),
-    toggle<&Layout::overlap_tensor, false>("overlap_tp",
-                                           "sums of input gradients run beside weight gradients: on, off; off"),
+    {"overlap_tp",
+     "on: sums of input gradients run beside weight gradients; products (with sp=on): the other gathers and sums as "
+     "well, part by part beside the products that they belong to (--tp-comm-overlap, async tensor parallelism); off",
+     [](Layout& l, std::string_view value, const SpecPlace& place) {
+       l.overlap_tensor = static_cast<TensorOverlap>(choice_of(value, place, words_up_to(TensorOverlap::products)));
+     },
+     [](const Layout& l) {
+       return l.overlap_tensor == TensorOverlap::nothing ? std::string() : std::string(name_of(l.overlap_tensor));
+     }},
     toggle<&Layout::overlap_pipeline, true>("overlap_pp", "sends between stages run beside compute: on, off; on"),
     toggle<&Layout::overlap_gradients, true>("overlap_dp",
                                              "gradients travel during the last backward pass: on, off; on"),

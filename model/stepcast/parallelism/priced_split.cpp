@@ -133,6 +133,16 @@ void add_issue(const Workload& w, std::uint32_t kind, const UnitCost& unit, doub
   p.backward_hooks = hooks.backward * (slowness / shared_by);
 }
 
+/// Why the parts of products cannot go from device to device; empty: they can, or the layout has none. Programs write
+/// them into one another's memory over links inside a machine; those of a torus are of that kind everywhere.
+std::string reach_flaw(const Cluster& cluster, const Layout& l) {
+  if (l.overlap_tensor != TensorOverlap::products || l.tensor == 1) return {};
+  const GroupShape group = group_shape(cluster, l, Dimension::tensor);
+  if (group.nodes == 1 || !group.torus.empty()) return {};
+  return "overlap_tp=products sends between devices that share a machine, and those of tp " + std::to_string(l.tensor) +
+         " are on " + std::to_string(group.nodes);
+}
+
 PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& unit, double slowness,
                        GroupPrices& prices) {
   PricedUnit p;
@@ -166,7 +176,13 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
           break;
         case MessageRole::tensor:
           exchanges.tensor = prices.sum(sent, axis);
-          if (backward && l.overlap_tensor) exchanges.tensor -= prices.hidden(unit.input_sums, axis);
+          if (backward && l.overlap_tensor != TensorOverlap::nothing)
+            exchanges.tensor -= prices.hidden(unit.input_sums, axis);
+          for (const PipelinedProduct& product : backward ? unit.backward_products : unit.forward_products) {
+            const Seconds saved = prices.pipelined(product, axis).saved(product.whole);
+            exchanges.tensor -= saved;
+            if (product.unread) p.unread_tensor -= saved;
+          }
           if (backward) break;
           for (const TensorTransfer& t : sent)
             if (is_sent_again(Recomputation::operators, p, role, t.operation))
@@ -246,7 +262,8 @@ Split split_of(const Layout& l) {
           l.context,
           l.expert,
           l.whole_experts(),
-          l.context_exchange};
+          l.context_exchange,
+          l.overlap_tensor == TensorOverlap::products && l.tensor > 1};
 }
 
 bool copies_differ_by_stage(const Workload& w) {
@@ -307,6 +324,7 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
     add_copies(workload, l, slowness, out.units.back());
     add_issue(workload, kind, *cost, slowness, out.units.back());
   }
+  if (out.unsuitable.empty()) out.unsuitable = reach_flaw(cluster, l);
   // A host that waits may be late for every unit, which devices wait for in its place.
   if (host_waits(workload, out, l))
     for (PricedUnit& u : out.units) u.forward_idle = u.backward_idle = Seconds(0);

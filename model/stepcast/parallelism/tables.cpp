@@ -135,8 +135,8 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
       word(l.expert, l.depth),
       static_cast<std::uint64_t>(l.micro_batch),
       word(l.scheme),
-      order_word(l) << 6 | static_cast<std::uint64_t>(l.expert_exchange) << 5 |
-          static_cast<std::uint64_t>(l.whole_experts()) << 4 | static_cast<std::uint64_t>(l.context_exchange) << 2 |
+      order_word(l) << 7 | static_cast<std::uint64_t>(l.expert_exchange) << 6 |
+          static_cast<std::uint64_t>(l.whole_experts()) << 5 | static_cast<std::uint64_t>(l.context_exchange) << 3 |
           static_cast<std::uint64_t>(l.overlap_tensor) << 1 | static_cast<std::uint64_t>(l.sequence_parallel),
       word(l.shard, l.recomputed_modules),
       word(l.backward_shard, int{l.quantized_weights} << 1 | int{l.quantized_gradients})};

@@ -109,6 +109,22 @@ class GroupPrices {
     const Seconds computed = compute_beside(s.weight_gradient, beside, slowed());
     return {alone, computed, computed + std::max(Seconds(0), beside - computed) / slow_down};
   }
+  /// A product in parts beside its transfer: the message alone; then the product, and until both end. The first part
+  /// of a gather is there, and the last one of a sum goes alone.
+  struct Pipelined {
+    Seconds alone, computed, elapsed;
+    [[nodiscard]] Seconds saved(Seconds whole) const { return std::max(Seconds(0), alone + whole - elapsed); }
+  };
+  [[nodiscard]] Pipelined pipelined(const PipelinedProduct& p, RankAxis axis) {
+    const TensorTransfer& t = p.transfer;
+    if (t.members <= 1) return {{}, p.whole, p.whole};
+    const CommunicationCost& price = cost(t, axis);
+    const double parts = static_cast<double>(t.members), others = parts - 1;
+    const Seconds alone = price(t.operation, t.size) * t.count;
+    const Seconds part = p.in_parts / parts, sent = alone * price.slow_down(t.operation, t.size) / others;
+    const Seconds beside = compute_beside(part, sent, slowed());
+    return {alone, part + beside * others, part + std::max(beside, sent) * others};
+  }
   /// What runs beside weight gradients, at the pace that the links have under compute.
   Seconds hidden(const std::vector<InputSum>& sums, RankAxis axis) {
     Seconds total;

@@ -14,7 +14,7 @@ class SegmentWriter {
   /// Of what attention takes of `compute` a ring accompanies a block with each message. `takes` says which messages.
   template <class Takes>
   void add_pass(std::vector<Segment>& out, bool backward, Seconds compute, std::string_view name, const Takes& takes,
-                const std::vector<InputSum>& beside) {
+                const std::vector<InputSum>& beside, const std::vector<PipelinedProduct>& products) {
     const Seconds attention = backward ? cost_.attention_backward * slowness_ : unit_.attention;
     std::vector<Segment> around, behind;
     Seconds left = compute;
@@ -22,7 +22,7 @@ class SegmentWriter {
       std::erase_if(sent, [&](const TensorTransfer& t) { return t.members <= 1 || !takes(role, t.operation); });
       if (role == MessageRole::ring) add_ring_blocks(around, sent, axis, attention, left);
       else if (role == MessageRole::context) add_messages(out, sent, axis);
-      else if (role == MessageRole::tensor) add_sums(around, behind, sent, axis, beside, left);
+      else if (role == MessageRole::tensor) add_tensor(around, behind, sent, axis, beside, products, left);
       else add_messages(behind, sent, axis);
     });
     if (left > Seconds(0)) out.push_back({name, left, {}, {}, {}, {}});
@@ -56,29 +56,30 @@ class SegmentWriter {
       }
     }
   }
-  /// Those of `beside` leave the sums that wait, and take their weight gradients out of the compute that is left.
-  void add_sums(std::vector<Segment>& around, std::vector<Segment>& behind, std::vector<TensorTransfer> sent,
-                RankAxis axis, const std::vector<InputSum>& beside, Seconds& left) {
-    for (const InputSum& s : beside) {
-      const TensorTransfer& t = s.transfer;
-      if (t.members <= 1) continue;
+  /// What runs beside compute leaves the messages that wait, and takes that compute out of what is left.
+  void add_tensor(std::vector<Segment>& around, std::vector<Segment>& behind, std::vector<TensorTransfer> sent,
+                  RankAxis axis, const std::vector<InputSum>& beside, const std::vector<PipelinedProduct>& products,
+                  Seconds& left) {
+    const auto hide = [&](const TensorTransfer& t, const auto& both, Seconds compute) {
+      if (t.members <= 1) return;
       const auto same = std::find_if(sent.begin(), sent.end(), [&](const TensorTransfer& o) {
         return o.operation == t.operation && o.members == t.members && o.size == t.size && o.stride == t.stride &&
                o.count >= t.count;
       });
-      const GroupPrices::HiddenSum hidden = prices_.hidden(s, axis);
-      if (same == sent.end() || !(hidden.saved(s.weight_gradient) > Seconds(0))) continue;
+      if (same == sent.end() || !(both.saved(compute) > Seconds(0))) return;
       same->count -= t.count;
       const double parts = std::max(1.0, std::round(t.count));
       for (double k = 0; k < parts; ++k)
         around.push_back({{},
-                          hidden.computed / parts,
-                          hidden.elapsed / parts,
+                          both.computed / parts,
+                          both.elapsed / parts,
                           t.operation,
                           ranks_of(t, axis),
                           t.size * (t.count / parts)});
-      left = std::max(Seconds(0), left - s.weight_gradient);
-    }
+      left = std::max(Seconds(0), left - compute);
+    };
+    for (const InputSum& s : beside) hide(s.transfer, prices_.hidden(s, axis), s.weight_gradient);
+    for (const PipelinedProduct& p : products) hide(p.transfer, prices_.pipelined(p, axis), p.whole);
     add_messages(behind, sent, axis);
   }
 
@@ -95,6 +96,7 @@ UnitCost without_unread(UnitCost c) {
     for (TensorTransfer& t : c.forward_tensor)
       if (t.operation == unread.operation && t.size == unread.size) t.count -= unread.count;
   std::erase_if(c.forward_tensor, [](const TensorTransfer& t) { return !(t.count > 0); });
+  std::erase_if(c.forward_products, [](const PipelinedProduct& p) { return p.unread; });
   return c;
 }
 
@@ -106,21 +108,25 @@ UnitSegments unit_segments(const UnitCost& cost, const PricedUnit& u, const Layo
   SegmentWriter writer(cost, u, l, slowness, prices);
   const auto all = [](MessageRole, Operation) { return true; };
   const auto zero = static_cast<std::size_t>(l.zero);
-  writer.add_pass(out.forward, false, u.forward + u.copies_forward[zero], {}, all, {});
+  writer.add_pass(out.forward, false, u.forward + u.copies_forward[zero], {}, all, {}, cost.forward_products);
   const Seconds compute_again = r == Recomputation::full        ? (u.checkpointed ? u.forward - u.unread : Seconds(0))
                                 : r == Recomputation::operators ? u.operators
                                 : r == Recomputation::modules   ? u.modules
                                 : r == Recomputation::selective ? u.attention
                                                                 : Seconds(0);
   const bool less = r == Recomputation::full && !cost.unread_tensor.empty();
-  const UnitCost repeated = less ? without_unread(cost) : UnitCost();
-  SegmentWriter(less ? repeated : cost, u, l, slowness, prices)
-      .add_pass(out.backward, false, compute_again, "again",
-                [&](MessageRole role, Operation operation) { return is_sent_again(r, u, role, operation); }, {});
+  const UnitCost repeated = less ? without_unread(cost) : cost;
+  SegmentWriter(repeated, u, l, slowness, prices)
+      .add_pass(
+          out.backward, false, compute_again, "again",
+          [&](MessageRole role, Operation operation) { return is_sent_again(r, u, role, operation); }, {},
+          r == Recomputation::full ? repeated.forward_products : std::vector<PipelinedProduct>{});
   const Seconds gradients =
       u.copies_backward[zero] + u.input_gradient + (delays_weight_gradients ? Seconds(0) : u.weight_gradient);
   writer.add_pass(out.backward, true, gradients, {}, all,
-                  l.overlap_tensor && !delays_weight_gradients ? cost.input_sums : std::vector<InputSum>{});
+                  l.overlap_tensor != TensorOverlap::nothing && !delays_weight_gradients ? cost.input_sums
+                                                                                         : std::vector<InputSum>{},
+                  cost.backward_products);
   if (delays_weight_gradients && u.weight_gradient > Seconds(0))
     out.weight.push_back({{}, u.weight_gradient, {}, {}, {}, {}});
   return out;

@@ -167,19 +167,19 @@ void LayoutBounds::enter(const LayoutFamily& family) {
 }
 
 const PricedSplit& LayoutBounds::split_of(const LayoutFamily& family, const LayoutSwitches& switches) {
-  const PricedSplit*& split =
-      splits_[(switches.overlap_tensor ? 1u : 0u) + (switches.recomputation == Recomputation::modules ? 2u : 0u) +
-              4u * static_cast<unsigned>(switches.in_machine)];
+  const PricedSplit*& split = splits_[static_cast<unsigned>(switches.overlap_tensor) +
+                                      tensor_overlaps * ((switches.recomputation == Recomputation::modules ? 1u : 0u) +
+                                                         2u * static_cast<unsigned>(switches.in_machine))];
   if (split == nullptr) split = &tables_.split_of(layout_of(family, switches));
   return *split;
 }
 
 const LayoutBounds::Staged& LayoutBounds::staged(const LayoutFamily& family, const LayoutSwitches& switches) {
   enter(family);
-  const std::size_t r =
-      static_cast<std::size_t>(switches.recomputation) + (switches.overlap_tensor ? recomputation_count : 0);
+  const std::size_t r = static_cast<std::size_t>(switches.recomputation) +
+                        static_cast<std::size_t>(switches.overlap_tensor) * recomputation_count;
   std::optional<Staged>& slot =
-      staged_[static_cast<std::size_t>(switches.in_machine) * 2 * recomputation_count * 8 + r * 8 +
+      staged_[static_cast<std::size_t>(switches.in_machine) * tensor_overlaps * recomputation_count * 8 + r * 8 +
               static_cast<std::size_t>(switches.zero) * 2 + (switches.overlap_gradients ? 1u : 0u)];
   if (slot) return *slot;
   Layout layout = layout_of(family, switches);
@@ -217,7 +217,7 @@ Bytes LayoutBounds::memory_of_blocks(const LayoutFamily& family, const LayoutSwi
   const std::vector<VirtualStage>& none = staged(family, recomputing(switches, Recomputation::none)).split.stages;
   Layout layout = layout_of(family, switches, static_cast<std::uint32_t>(blocks));
   // What a stage holds before ZeRO divides it depends on no other switch.
-  const std::pair<bool, std::int64_t> key{switches.overlap_tensor, blocks};
+  const std::pair<TensorOverlap, std::int64_t> key{switches.overlap_tensor, blocks};
   auto held = held_.find(key);
   if (held == held_.end()) {
     Layout whole = layout;

@@ -84,15 +84,16 @@ class LayoutBounds {
   LayoutTables& tables_;
   std::vector<std::int64_t> units_of_kind_;
   std::uint64_t entered_;  ///< first member of the family that is held
-  /// The priced splits of that family, by whether sums of input gradients are hidden, and what of ZeRO stays within
-  /// machines; made when first asked for.
-  std::array<const PricedSplit*, 12> splits_{};
-  std::array<std::vector<std::uint32_t>, 2 * recomputation_count>
-      divisions_;  ///< units of each stage, by that and recomputation
-  std::array<std::optional<Staged>, 3 * 2 * recomputation_count * 8>
+  static constexpr std::size_t tensor_overlaps = 3;
+  /// The priced splits of that family, by what of tensor parallelism is hidden, whether modules are done again, and
+  /// what of ZeRO stays within machines; made when first asked for.
+  std::array<const PricedSplit*, tensor_overlaps * 2 * 3> splits_{};
+  std::array<std::vector<std::uint32_t>, tensor_overlaps * recomputation_count>
+      divisions_;  ///< units of each stage, by the first of these and recomputation
+  std::array<std::optional<Staged>, 3 * tensor_overlaps * recomputation_count * 8>
       staged_;  ///< and by ZeRO stage, its groups and overlap
-  /// What stages hold by the same of sums of input gradients and by their recomputed blocks, whatever ZeRO divides.
-  std::map<std::pair<bool, std::int64_t>, Staged> held_;
+  /// What stages hold by the first of these and by their recomputed blocks, whatever ZeRO divides.
+  std::map<std::pair<TensorOverlap, std::int64_t>, Staged> held_;
   std::vector<std::pair<const PipelineSchedule*, bool>> splitting_;  ///< schedules that split the backward pass
   HotLoop loop_;
 };

@@ -241,8 +241,25 @@ std::uint8_t modules_of(const Workload& workload) {
 
 /// What a switch of a family depends on.
 struct SwitchesOf {
-  bool blocks, machines, sums, replicas, pipeline;
+  bool sequence, blocks, machines, tensor, replicas, pipeline;
 };
+
+/// What of tensor parallelism's messages runs beside compute, the shortest steps first. PyTorch's compiler can take
+/// products apart, Megatron-LM hides sums unless told not to; that it can take products apart, too, is told beside a
+/// winner (`beside_products`), since no step of its with that is known.
+std::vector<TensorOverlap> tensor_overlaps_of(const LayoutSpace& space, const Workload& workload, SwitchesOf of) {
+  if (!of.tensor || !workload.shape) return {TensorOverlap::nothing};
+  std::vector<TensorOverlap> all = space.overlap_tensor;
+  if (all.empty()) {
+    all = {TensorOverlap::nothing};
+    const KernelSet kernels = workload.shape->kernels;
+    if (!is_eager(kernels)) all.push_back(is_pytorch(kernels) ? TensorOverlap::products : TensorOverlap::sums);
+  }
+  if (!of.sequence) std::erase(all, TensorOverlap::products);
+  if (all.empty()) all = {TensorOverlap::nothing};
+  std::sort(all.rbegin(), all.rend());  // a family's bound is of its first member
+  return all;
+}
 
 /// Recomputation, and whether it is of some blocks only.
 using Again = std::pair<Recomputation, bool>;
@@ -269,7 +286,7 @@ std::vector<Again> recomputations_of(const LayoutSpace& space, const Workload& w
 
 std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
                                         std::size_t gradients, SwitchesOf of) {
-  const auto [blocks, machines, sums, replicas, pipeline] = of;
+  const auto [sequence, blocks, machines, tensor, replicas, pipeline] = of;
   const bool divided = space.offloading().offloads(Offloaded::parameters);
   // Those that have a second copy of the parameters.
   const bool copies =
@@ -282,23 +299,22 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
   const std::vector<int> both = slows ? std::vector<int>{1, 0} : std::vector<int>{1};
   std::vector<int> overlap_gradients = or_all(space.overlap_gradients, both);
   std::vector<int> overlap_pipeline = or_all(space.overlap_pipeline, both);
-  std::vector<int> overlap_tensor = sums ? or_all(space.overlap_tensor, {1, 0}) : std::vector<int>{0};
-  std::sort(overlap_tensor.rbegin(), overlap_tensor.rend());  // a family's bound is of its first member
   if (!replicas) zero.resize(1), overlap_gradients.resize(1), gradients = 1;
   if (!pipeline) overlap_pipeline.resize(1);
   const std::uint8_t modules = modules_of(workload);
+  const std::vector<TensorOverlap> overlap_tensor = tensor_overlaps_of(space, workload, of);
   std::vector<LayoutSwitches> all;
   for (const auto& [r, some] : recomputations_of(space, workload, blocks))
     for (const int z : zero)
       for (const int g : overlap_gradients)
         for (const int p : overlap_pipeline)
-          for (const int t : overlap_tensor)
+          for (const TensorOverlap t : overlap_tensor)
             for (std::uint32_t i = 0; i < gradients; ++i)
               for (const InMachine in_machine : {InMachine::nothing, InMachine::all, InMachine::backward})
                 if (in_machine == InMachine::nothing ||
                     (machines && z > 0 && (z == 3 || in_machine == InMachine::all) &&
                      (copies || in_machine == InMachine::all)))
-                  all.push_back({r, some, z, g != 0, p != 0, t != 0, i,
+                  all.push_back({r, some, z, g != 0, p != 0, t, i,
                                  r == Recomputation::modules ? modules : std::uint8_t{0}, in_machine});
   return all;
 }
@@ -314,7 +330,7 @@ LayoutFamilies::LayoutFamilies(const LayoutSpace& space, const Workload& workloa
     if (delays_weight_gradients(s)) delaying_.push_back(&s);
   for (std::size_t i = 0; i < switches_.size(); ++i)
     switches_[i] = switches_of(space, workload, cluster, gradients_.size(),
-                               {i >= 16, i % 16 >= 8, i % 8 >= 4, i % 4 >= 2, i % 2 == 1});
+                               {i >= 32, i % 32 >= 16, i % 16 >= 8, i % 8 >= 4, i % 4 >= 2, i % 2 == 1});
   blocks_ = blocks(workload);
   for (LayoutFamily& f : families_) {
     f.first = size_;
@@ -322,14 +338,15 @@ LayoutFamilies::LayoutFamilies(const LayoutSpace& space, const Workload& workloa
   }
 }
 
-bool LayoutFamilies::hides_sums(const LayoutFamily& family) const {
+bool LayoutFamilies::hides_tensor(const LayoutFamily& family) const {
   return described_ && family.tensor > 1 && family.scheme->name == "1d" &&
          std::find(delaying_.begin(), delaying_.end(), family.schedule) == delaying_.end();
 }
 
 const std::vector<LayoutSwitches>& LayoutFamilies::switches(const LayoutFamily& family) const {
   const bool several_blocks = blocks_ > family.pipeline * family.chunks;  // of some chunk
-  return switches_[(several_blocks ? 16u : 0u) + (family.machine_shard > 0 ? 8u : 0u) + (hides_sums(family) ? 4u : 0u) +
+  return switches_[(family.sequence_parallel ? 32u : 0u) + (several_blocks ? 16u : 0u) +
+                   (family.machine_shard > 0 ? 8u : 0u) + (hides_tensor(family) ? 4u : 0u) +
                    (family.data > 1 ? 2u : 0u) + (family.pipeline > 1 ? 1u : 0u)];
 }
 

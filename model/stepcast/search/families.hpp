@@ -39,7 +39,8 @@ struct LayoutSwitches {
   Recomputation recomputation = Recomputation::none;
   bool some_blocks = false;  ///< of full recomputation: the fewest blocks of each stage that fit
   int zero = 0;
-  bool overlap_gradients = true, overlap_pipeline = true, overlap_tensor = false;
+  bool overlap_gradients = true, overlap_pipeline = true;
+  TensorOverlap overlap_tensor = TensorOverlap::nothing;
   std::uint32_t gradients = 0;                ///< index into the space's strategies
   std::uint8_t modules = 0;                   ///< of recomputation by modules: which (Layout::recomputed_modules)
   InMachine in_machine = InMachine::nothing;  ///< over the family's `machine_shard`
@@ -56,10 +57,10 @@ class LayoutFamilies {
   [[nodiscard]] const std::vector<PlanSpec>& gradients() const { return gradients_; }
 
  private:
-  /// Whether sums of input gradients can run beside weight gradients.
-  [[nodiscard]] bool hides_sums(const LayoutFamily&) const;
+  /// Whether tensor parallelism can have messages beside compute.
+  [[nodiscard]] bool hides_tensor(const LayoutFamily&) const;
   std::vector<LayoutFamily> families_;
-  std::array<std::vector<LayoutSwitches>, 32> switches_;
+  std::array<std::vector<LayoutSwitches>, 64> switches_;
   std::vector<const PipelineSchedule*> delaying_;  ///< schedules whose weight gradients are passes of their own
   bool described_ = false;
   std::vector<PlanSpec> gradients_;

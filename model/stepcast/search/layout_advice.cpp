@@ -330,17 +330,38 @@ std::optional<BatchChoice> other_batch_of(const Workload& workload, const Cluste
                     fastest.throughput_samples_per_s * (1 + advice.resolution));
 }
 
-/// The winner with tokens sent once to each machine, which needs another library: told beside it, not in its place.
-std::optional<LayoutPrediction> sent_once(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
-                                          const LayoutAdviceOptions& options, const LayoutPrediction& winner) {
+/// The winner with something else in its layout, if that is worth a change and some framework runs it: told beside it,
+/// not in its place.
+template <class Change>
+std::optional<LayoutPrediction> changed(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                        const LayoutAdviceOptions& options, const LayoutPrediction& winner,
+                                        const Change& change) {
   LayoutPlan plan = winner.plan;
-  if (plan.layout.expert == 1 || !space.expert_exchange.empty()) return std::nullopt;
-  plan.layout.expert_exchange = ExpertExchange::deduplicated;
+  change(plan.layout);
   if (!why_not_launched(workload, plan, winner.micro_batches, space.framework).empty()) return std::nullopt;
   LayoutEvaluator evaluator(workload, part_of(cluster, winner.devices), options.search.layout);
-  Answer<LayoutPrediction> once = evaluator.predicted(plan);
-  if (!once || once->iteration > winner.iteration * (1 - indifference)) return std::nullopt;
-  return std::move(*once);
+  Answer<LayoutPrediction> other = evaluator.predicted(plan);
+  if (!other || other->iteration > winner.iteration * (1 - indifference)) return std::nullopt;
+  return std::move(*other);
+}
+
+/// With tokens sent once to each machine, which needs another library.
+std::optional<LayoutPrediction> sent_once(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                          const LayoutAdviceOptions& options, const LayoutPrediction& winner) {
+  if (winner.plan.layout.expert == 1 || !space.expert_exchange.empty()) return std::nullopt;
+  return changed(workload, cluster, space, options, winner,
+                 [](Layout& l) { l.expert_exchange = ExpertExchange::deduplicated; });
+}
+
+/// With products taken apart, of which no step by Megatron-LM is known.
+std::optional<LayoutPrediction> beside_products(const Workload& workload, const Cluster& cluster,
+                                                const LayoutSpace& space, const LayoutAdviceOptions& options,
+                                                const LayoutPrediction& winner) {
+  const Layout& l = winner.plan.layout;
+  const bool goes = workload.shape && !is_eager(workload.shape->kernels) && l.tensor > 1 && l.sequence_parallel;
+  if (!goes || !space.overlap_tensor.empty() || l.overlap_tensor == TensorOverlap::products) return std::nullopt;
+  return changed(workload, cluster, space, options, winner,
+                 [](Layout& layout) { layout.overlap_tensor = TensorOverlap::products; });
 }
 
 /// A word that a described model could have, and what it means to the one that has it.
@@ -487,6 +508,7 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   advice.equals = std::min(advice.equals, advice.best.size());
   if (tuned && !advice.fastest && !advice.unrunnable) advice.untuned = before;
   advice.sent_once = sent_once(workload, cluster, told, options, advice.best.front());
+  advice.beside_products = beside_products(workload, cluster, told, options, advice.best.front());
   // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.
   const bool by_time = options.search.objective == Objective::shortest_step;
   if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.limited())

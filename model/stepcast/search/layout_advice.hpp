@@ -52,7 +52,7 @@ struct LayoutAdvice {
   std::vector<LayoutPrediction> best;
   std::size_t equals = 0;
   double resolution = 0;
-  std::optional<LayoutPrediction> fastest, unrunnable, untuned, data_parallel, sent_once;
+  std::optional<LayoutPrediction> fastest, unrunnable, untuned, data_parallel, sent_once, beside_products;
   std::string no_data_parallel;
   std::optional<BatchChoice> other_batch;
   std::vector<ModelOption> faster_options;
@@ -120,6 +120,9 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
         "sent_once", &LayoutAdvice::sent_once,
         "the winner with tokens sent once to each machine (ep_comm=deepep), if that was not in the space and is "
         "faster by half a per cent and more"},
+    ResultField{"beside_products", &LayoutAdvice::beside_products,
+                "the winner with tensor-parallel messages beside products (overlap_tp=products), if that was not in "
+                "the space and is faster by half a per cent and more"},
     ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
     ResultField{"other_batch", &LayoutAdvice::other_batch,
                 "within a fifth of the one asked for, if it trains more samples a second than the answer resolves"},

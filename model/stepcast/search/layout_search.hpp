@@ -43,7 +43,8 @@ struct LayoutSpace {
   /// Full recomputation of the fewest blocks of each stage that fit into the memory, which may be none; it is tried
   /// anyway where nothing is said of `recomputation`.
   bool some_blocks = false;
-  std::vector<int> sequence_parallel, overlap_tensor;    ///< 0, 1; empty: both
+  std::vector<int> sequence_parallel;                    ///< 0, 1; empty: both
+  std::vector<TensorOverlap> overlap_tensor;             ///< empty: what programs with the workload's kernels do
   std::vector<int> overlap_gradients, overlap_pipeline;  ///< 0, 1; empty: 1, where overlap slows compute both
   std::vector<PlanSpec> gradients;                       ///< empty: ddp
   std::int64_t most_tensor = 0;                          ///< 0: devices of a machine

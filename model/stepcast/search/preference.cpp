@@ -57,6 +57,7 @@ double LayoutPreference::burden(const LayoutPlan& plan, std::int64_t micro_batch
   if (l.zero > (small_ ? 0 : 1)) burden += l.zero == 3 ? 2 : 1;
   if (l.shard > 0 || l.backward_shard > 0) burden += 1;
   if (l.recomputed_blocks > 0) burden += 1;
+  if (l.overlap_tensor == TensorOverlap::products) burden += 1;  // buffers that devices write to one another
   if (!l.overlap_gradients || !l.overlap_pipeline) burden += unusual;
   if (plan.gradients.strategy != nullptr && plan.gradients.strategy->name != "ddp") burden += 1;
   if (!why_not(plan, micro_batches).empty()) burden += runs_nowhere;

@@ -54,6 +54,9 @@ bool any_switches(std::span<const LayoutFamilies* const> all, const Is& is) {
                                [&](const LayoutFamily& f) { return std::ranges::any_of(families->switches(f), is); });
   });
 }
+bool takes_products_apart(std::span<const LayoutFamilies* const> all) {
+  return any_switches(all, [](const LayoutSwitches& s) { return s.overlap_tensor == TensorOverlap::products; });
+}
 bool tries_modules(std::span<const LayoutFamilies* const> all) {
   return any_switches(all, [](const LayoutSwitches& s) { return s.modules != 0; });
 }
@@ -80,6 +83,7 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
     add_to_list(text, "ZeRO over all replicas and within machines");
   if (any_switches(all, [](const LayoutSwitches& s) { return s.in_machine == InMachine::backward; }))
     add_to_list(text, "a second copy of the parameters within machines (hpz)");
+  if (takes_products_apart(all)) add_to_list(text, "tensor-parallel messages beside products");
   if (tries_modules(all)) add_to_list(text, "recomputation of modules, all at once");
   if (any_switches(all, &LayoutSwitches::some_blocks))
     add_to_list(text, "recomputation of all blocks and of the fewest that fit");
@@ -107,6 +111,9 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
     out.push_back("schedules " + listed(schedules, [](const std::string& s) { return s; }) + " (--schedule)");
   if (space.schemes.empty() && cluster.devices_per_node > 1) out.push_back("tensor schemes other than 1d (--scheme)");
   if (space.tensor.empty() && cluster.nodes > 1) out.push_back("tensor parallelism between machines (--tensor)");
+  const auto divides_sequence = [](const LayoutFamily& f) { return f.tensor > 1 && f.sequence_parallel; };
+  if (workload.shape && space.overlap_tensor.empty() && any_family(all, divides_sequence) && !takes_products_apart(all))
+    out.push_back("tensor-parallel messages beside products (--overlap-tp products)");
   if (space.chunks.empty() && used.contains("interleaved"))
     out.push_back("chunks of which the longest is over a quarter above the mean (--chunks)");
   if (space.recomputation.empty() && workload.activations_known && workload.units.size() > 1)

@@ -150,22 +150,25 @@ class DividedUnit {
   /// PyTorch gathers and scatters the first extent of a tensor. Tokens are the second one: behind a gather the parts of
   /// each sample are put together, unless there is one sample, and before a scatter they are taken apart
   /// (torch/distributed/_functional_collectives.py of PyTorch 2.11: all_gather_tensor, reduce_scatter_tensor).
-  /// Megatron-LM has tokens first.
+  /// Megatron-LM has tokens first. Beside products (torch/distributed/_symmetric_memory) what is gathered comes to its
+  /// place, and what is scattered is read once more to be added up.
   void add_rearranged_tokens(const UnitCost& c, UnitTimes& times) const {
     if (!is_pytorch(shape_.kernels) || !split_.sequence_parallel || !one_dimensional()) return;
-    const auto add = [&](PassTime& pass, const std::vector<TensorTransfer>& sums, bool scatters) {
+    const bool beside = pipelines();
+    const auto add = [&](PassTime& pass, const std::vector<TensorTransfer>& sums, bool scatters, bool again) {
       for (const TensorTransfer& sum : sums) {
         const bool gather = sum.operation == Operation::all_gather,
                    scatter = sum.operation == Operation::reduce_scatter;
-        if (!(gather && split_.micro_batch > 1) && !(scatter && scatters)) continue;
-        pass.memory += sum.count * memory_time(device_, 2 * sum.size, 1);
+        if (!(gather && split_.micro_batch > 1 && (again || !beside)) && !(scatter && scatters)) continue;
+        const bool read_once = beside && &pass != &times.input_gradient;
+        pass.memory += sum.count * memory_time(device_, (read_once && scatter ? 1.0 : 2.0) * sum.size, 1);
         pass.kernels += sum.count;
       }
     };
-    add(times.forward, c.forward_tensor, true);
-    add(times.unread, c.unread_tensor, true);
-    add(times.operators, c.forward_tensor, false);  // what was scattered is kept
-    add(times.input_gradient, c.backward_tensor, true);
+    add(times.forward, c.forward_tensor, true, false);
+    add(times.unread, c.unread_tensor, true, false);
+    add(times.operators, c.forward_tensor, false, true);  // what was scattered is kept
+    add(times.input_gradient, c.backward_tensor, true, false);
   }
 
   /// Experts of Megatron-LM are given their tokens by counts on the host (megatron/core/transformer/moe/
@@ -282,6 +285,36 @@ class DividedUnit {
     return alone.weight_gradient.device();
   }
 
+  /// Frameworks take the products of the blocks apart, and not those of experts, which are many small ones. Of the
+  /// others PyTorch's compiler finds a gather before products and a sum behind one (torch/_inductor/fx_passes/
+  /// micro_pipeline_tp.py), so that gradients of inputs, which are added up over several products first, wait.
+  [[nodiscard]] bool pipelines() const {
+    return split_.pipelines_products && split_.sequence_parallel && one_dimensional() && !is_end_;
+  }
+  /// Its product of one pass, or what that takes for the gradients of its rows.
+  [[nodiscard]] PipelinedProduct pipelined(const OperatorShape& o, Operation operation, Bytes size,
+                                           bool backward) const {
+    const auto time = [&](double parts) {
+      LocalWork work = local_work(o);
+      work.product.m /= parts;
+      work.product.repeated /= parts;
+      UnitTimes alone;
+      alone.add(device_, dtype_, o, work);
+      return (backward ? alone.input_gradient : alone.forward).device() * parts;
+    };
+    return {{operation, split_.grid.devices, size, 1}, time(1), time(tensor()), o.unread && !backward};
+  }
+  void add_pipelined_products(UnitCost& c, Bytes input, Bytes output) const {
+    for (const OperatorShape& o : unit_.operators) {
+      if (o.expert || !o.weighted) continue;
+      if (o.division == Division::columns)
+        c.forward_products.push_back(pipelined(o, Operation::all_gather, input, false));
+      if (o.division != Division::rows) continue;
+      c.forward_products.push_back(pipelined(o, Operation::reduce_scatter, output, false));
+      c.backward_products.push_back(pipelined(o, Operation::all_gather, output, true));
+    }
+  }
+
   /// 1-D: forward a sum after each product that is divided by rows, backward one before each that is divided by
   /// columns; the latter can run beside that product's weight gradient. With sequence parallelism a sum is a
   /// reduce-scatter, and the other end an all-gather.
@@ -305,7 +338,7 @@ class DividedUnit {
     };
     const Operation of_inputs = split_.sequence_parallel ? Operation::reduce_scatter : Operation::all_reduce;
     for (const OperatorShape& o : unit_.operators)
-      if (enters(o) && input.value() > 0)
+      if (enters(o) && input.value() > 0 && !(split_.pipelines_products && is_pytorch(shape_.kernels)))
         c.input_sums.push_back({{of_inputs, split_.grid.devices, input, 1}, weight_gradient(o)});
     const bool head = sums > entries && entries > 0;  // its sums are of losses, which nothing divides
     if (!split_.sequence_parallel || head) add(c.forward_tensor, Operation::all_reduce, output, sums);
@@ -318,6 +351,7 @@ class DividedUnit {
     if (!head) add(c.forward_tensor, Operation::reduce_scatter, output, sums);
     if (!head) add(c.backward_tensor, Operation::all_gather, output, sums);
     add(c.backward_tensor, Operation::reduce_scatter, input, entries);
+    if (pipelines()) add_pipelined_products(c, input, output);
   }
 
   /// Of the sums those that full recomputation leaves out: of the MLP's results, which nothing reads either.

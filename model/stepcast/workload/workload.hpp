@@ -38,12 +38,21 @@ struct Split {
   std::int64_t context = 1, expert = 1;
   bool whole_experts = false;  ///< not divided by `grid`, whose devices have tokens of their own for them
   ContextExchange context_exchange = ContextExchange::ring;
+  bool pipelines_products = false;  ///< TensorOverlap::products
 };
 
 /// A sum of input gradients that can run beside the weight gradient of the same product.
 struct InputSum {
   TensorTransfer transfer;
   Seconds weight_gradient;
+};
+
+/// A product whose rows are gathered, or whose results are summed, part by part: a part for each member of the
+/// transfer, beside the product of another one.
+struct PipelinedProduct {
+  TensorTransfer transfer;
+  Seconds whole, in_parts;  ///< the product alone
+  bool unread = false;      ///< the transfer is one of UnitCost::unread_tensor
 };
 
 /// One unit, one micro-batch, one device.
@@ -64,7 +73,8 @@ struct UnitCost {
   std::array<Seconds, recomputed_module_count> modules{};       ///< parts of `forward` that these modules take
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
   std::vector<TensorTransfer> unread_tensor;  ///< those in `forward_tensor` that full recomputation does not send again
-  std::vector<InputSum> input_sums;           ///< those in `backward_tensor` that Layout::overlap_tensor may hide
+  std::vector<InputSum> input_sums;           ///< those in `backward_tensor` that TensorOverlap::sums may hide
+  std::vector<PipelinedProduct> forward_products, backward_products;  ///< where Split::pipelines_products
   /// Over the context group, one exchange of the ring a count, each beside the attention to one block.
   std::vector<TensorTransfer> context_forward, context_backward;
   /// Over the context group, before and behind attention, which waits.

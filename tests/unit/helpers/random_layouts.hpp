@@ -73,7 +73,7 @@ inline LayoutSpace random_space(Draw& draw) {
   some(space.sequence_parallel, 0, 1);
   some(space.overlap_gradients, 0, 1);
   some(space.overlap_pipeline, 0, 1);
-  some(space.overlap_tensor, 0, 1);
+  some(space.overlap_tensor, TensorOverlap::nothing, static_cast<TensorOverlap>(draw.whole(1, 2)));
   if (draw.whole(0, 3) == 0) {
     const std::string_view words[] = {"optimizer", "parameters", "activations", "optimizer+activations"};
     space.offloaded = with_field({}, "offload", words[draw.whole(0, 3)]).offloaded;

@@ -308,10 +308,17 @@ TEST_CASE("launch settings: Megatron-LM's model of grouped queries and gated MLP
 
 TEST_CASE("launch settings: torchtitan's switches take no value, and Megatron-LM drops what the model does") {
   Layout l = layout(2, 4, 1);
-  l.zero = 3, l.sequence_parallel = l.overlap_tensor = true;
-  const std::string titan = settings("torchtitan", prediction(l, 4), "llama3-8b").text;
-  CHECK(contains(titan, "--compile.enable_async_tensor_parallel"));
-  CHECK(!contains(titan, "enable_async_tensor_parallel true"));
+  l.zero = 3, l.sequence_parallel = true, l.overlap_tensor = TensorOverlap::products;
+  const auto titan = [&](const std::string& kernels) {
+    return settings("torchtitan", prediction(l, 4), "llama3-8b:kernels=" + kernels);
+  };
+  CHECK(contains(titan("compiled").text, "--compile.enable_async_tensor_parallel"));
+  CHECK(!contains(titan("compiled").text, "enable_async_tensor_parallel true"));
+  CHECK(contains(titan("eager").cannot, "kernels=compiled"));
+  CHECK(contains(settings("Megatron-LM", prediction(l, 4), "llama3-8b").text, "--tp-comm-overlap"));
+  l.overlap_tensor = TensorOverlap::sums;
+  CHECK(contains(titan("compiled").cannot, "overlap_tp=products"));
+  CHECK(!contains(settings("Megatron-LM", prediction(l, 4), "llama3-8b").text, "--tp-comm-overlap"));
   const auto megatron = [](const std::string& model) {
     return settings("Megatron-LM", prediction(layout(4, 2, 2), 4), model).text;
   };

@@ -40,7 +40,7 @@ Layout random_layout(test::Draw& draw) {
   l.offloaded = static_cast<std::uint8_t>(draw.whole(0, 7));
   if (l.offloads(Offloaded::parameters)) l.offloaded |= 1;  // not without the optimizer
   l.sequence_parallel = draw.whole(0, 1) == 1;
-  l.overlap_tensor = draw.whole(0, 1) == 1;
+  l.overlap_tensor = static_cast<TensorOverlap>(draw.whole(0, 2));
   l.overlap_pipeline = draw.whole(0, 1) == 1;
   l.overlap_gradients = draw.whole(0, 1) == 1;
   for (int i = draw.whole(0, 3); i > 0; --i)

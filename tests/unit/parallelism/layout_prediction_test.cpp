@@ -5,6 +5,7 @@
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
+#include <stepcast/parallelism/unit_messages.hpp>
 
 #include <doctest/doctest.h>
 
@@ -55,7 +56,7 @@ std::string random_plan(test::Draw& draw) {
   text += ",mb=" + one_of({"1", "2", "4"}) + ",zero=" + one_of({"0", "1", "2", "3"});
   text += ",recompute=" + one_of({"none", "selective", "full"}) + ",sp=" + one_of({"on", "off"});
   text += ",overlap_dp=" + one_of({"on", "off"}) + ",overlap_pp=" + one_of({"on", "off"});
-  text += one_of({"", ",overlap_tp=on"});
+  text += one_of({"", ",overlap_tp=on", ",overlap_tp=products"});
   text += ",order=" + one_of({"tp-dp-pp", "tp-pp-dp", "dp-tp-pp", "pp-tp-dp"});
   text += one_of({"", "", ",cp=2", ",chunks=2", ",chunks=2,schedule=zb_v", ",schedule=gpipe", ",schedule=zb_h1",
                   ",schedule=bidirectional", ",scheme=2d", ",scheme=3d", ",in_flight=1"});
@@ -405,6 +406,62 @@ TEST_CASE("overlap_tp hides what weight gradients cover of the sums of input gra
     CHECK(!predict(w, machines(1, 4), "layout(" + no + ",overlap_tp=on)/ddp", 16));
 }
 
+TEST_CASE("overlap_tp=products leaves a part of what is gathered and scattered, or of the products beside it") {
+  const Workload w = gpt();
+  Cluster c = machines(1, 8);
+  const auto parts = [&](const std::string& more) {
+    const Answer<LayoutPrediction> p = predict(w, c, "layout(tp=8,mb=4,sp=on" + more + ")/ddp", 16);
+    REQUIRE_MESSAGE(p, p.reason());
+    return p->breakdown;
+  };
+  c.inside.latency = Seconds(0);
+  c.inside.bandwidth = BytesPerSecond(1e12);
+  const LayoutBreakdown none = parts(""), sums = parts(",overlap_tp=on"), all = parts(",overlap_tp=products");
+  CHECK(all.compute == none.compute);
+  CHECK(all.tensor < sums.tensor);
+  CHECK(sums.tensor < none.tensor);
+  // Over slow links the products are hidden but for the one of eight parts that nothing goes beside.
+  c.inside.bandwidth = BytesPerSecond(1e8);
+  const Seconds saved = parts(",overlap_tp=on").tensor - parts(",overlap_tp=products").tensor;
+  CHECK(saved > Seconds(0));
+  CHECK(saved < none.compute * (7. / 8));
+  c.inside.bandwidth = BytesPerSecond(5e8);
+  CHECK((parts(",overlap_tp=on").tensor - parts(",overlap_tp=products").tensor).value() ==
+        Approx(saved.value()).epsilon(1e-9));
+  // What full recomputation sends again hides as much, but for the sums that nothing reads.
+  CHECK(parts(",overlap_tp=products,recompute=full").tensor < parts(",overlap_tp=on,recompute=full").tensor);
+  const auto refused = [&](const Cluster& cluster, const std::string& plan) {
+    const Answer<LayoutPrediction> p = predict(w, cluster, "layout(" + plan + ",overlap_tp=products)/ddp", 16);
+    return p ? std::string() : p.reason();
+  };
+  CHECK(refused(c, "tp=8").find("sp=on") != std::string::npos);
+  CHECK(refused(machines(2, 4), "tp=8,sp=on").find("share a machine") != std::string::npos);
+  CHECK(refused(machines(2, 4), "tp=4,sp=on").empty());
+}
+
+TEST_CASE("A product beside its gather: the first part alone, then the slower of the next part and its message") {
+  const Cluster c = machines(1, 4);
+  Layout l;
+  l.tensor = 4;
+  const Answer<Layout> resolved_layout = resolved(l, 4, 4);
+  REQUIRE(resolved_layout);
+  PricedGroups groups(c);
+  GroupPrices prices(groups, *resolved_layout);
+  const RankAxis axis = rank_axis(*resolved_layout, Dimension::tensor);
+  const TensorTransfer gather{Operation::all_gather, 4, Bytes(1e8), 1};
+  const Seconds alone = prices.once(gather, axis), message = alone / 3;
+  for (const double ratio : {0.1, 1.0, 10.0}) {
+    CAPTURE(ratio);
+    const Seconds part = message * ratio;
+    const GroupPrices::Pipelined p = prices.pipelined({gather, part * 4, part * 4}, axis);
+    CHECK(p.alone == alone);
+    CHECK(p.elapsed.value() == Approx((part + std::max(part, message) * 3).value()).epsilon(1e-9));
+    CHECK(p.saved(part * 4).value() == Approx((std::min(part, message) * 3).value()).epsilon(1e-9));
+    // Parts that are slower than the whole by all that is hidden are not worth it.
+    CHECK(prices.pipelined({gather, part * 4, part * 4 + alone * 2}, axis).saved(part * 4) == Seconds(0));
+  }
+}
+
 TEST_CASE("Switches that hide work never cost time, those that repeat it never save it") {
   const Workload w = gpt();
   const Cluster c = machines(4, 8);
@@ -414,6 +471,7 @@ TEST_CASE("Switches that hide work never cost time, those that repeat it never s
     CHECK(time("") <= time(",overlap_dp=off"));
     CHECK(time("") <= time(",overlap_pp=off"));
     CHECK(time(",overlap_tp=on") <= time(""));
+    CHECK(time(",sp=on,overlap_tp=products") <= time(",sp=on,overlap_tp=on"));
     CHECK(time("") <= time(",recompute=selective"));
     CHECK(time(",recompute=selective") <= time(",recompute=full"));
     CHECK(time(",zero=3") <= time(",zero=3,in_flight=1"));

@@ -43,7 +43,7 @@ TEST_CASE("units that all choose the same are divided as the layout that says so
     uniform.layout.micro_batch = 1 << draw.whole(0, 1);
     uniform.layout.units_in_flight = draw.whole(1, 3);
     uniform.layout.overlap_gradients = draw.coin();
-    uniform.layout.overlap_tensor = draw.coin();
+    uniform.layout.overlap_tensor = draw.coin() ? TensorOverlap::sums : TensorOverlap::nothing;
     LayoutPlan chosen = uniform;
     chosen.layout.tensor = 1, chosen.layout.zero = 0, chosen.layout.recomputation = Recomputation::none;
     // Said in two pieces, which the text would join: neither may know of the other.

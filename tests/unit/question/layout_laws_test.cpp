@@ -61,7 +61,7 @@ Layout random_layout(Draw& draw, std::int64_t devices) {
   l.recomputation = static_cast<Recomputation>(draw.whole(0, 2));
   l.sequence_parallel = draw.coin();
   l.overlap_pipeline = draw.coin();
-  l.overlap_tensor = draw.coin();
+  l.overlap_tensor = static_cast<TensorOverlap>(draw.whole(0, l.sequence_parallel ? 2 : 1));
   l.overlap_gradients = draw.coin();
   if (draw.whole(0, 2) == 0) l.schedule = &test::any_of(draw, pipeline_schedules());
   std::shuffle(l.order.begin(), l.order.end(), draw.engine());

@@ -96,6 +96,30 @@ TEST_CASE("a mixture's winner has tokens sent once to each machine beside it, un
   CHECK_FALSE(none->sent_once);
 }
 
+TEST_CASE("beside Megatron-LM's winner stands what it would take with its products taken apart") {
+  const Workload workload = described("llama:hidden=4096,layers=8,heads=32,seq=4096,attention=flash,dtype=f16");
+  const Cluster cluster = cluster_of_flags(8, 8, "100GbE");
+  LayoutAdviceOptions options;
+  options.search.layout.global_batch = 8;
+  options.sensitivity = false;
+  LayoutSpace space;
+  space.tensor = {8}, space.sequence_parallel = {1};
+  const Answer<LayoutAdvice> advice = layout_advice(workload, cluster, space, options);
+  REQUIRE(advice);
+  REQUIRE(!advice->best.empty());
+  REQUIRE(advice->beside_products);
+  CHECK(advice->beside_products->iteration < advice->best.front().iteration * (1 - indifference));
+  Layout same = advice->beside_products->plan.layout;
+  CHECK(same.overlap_tensor == TensorOverlap::products);
+  same.overlap_tensor = advice->best.front().plan.layout.overlap_tensor;
+  CHECK(same == advice->best.front().plan.layout);
+  space.overlap_tensor = {TensorOverlap::products};
+  const Answer<LayoutAdvice> asked = layout_advice(workload, cluster, space, options);
+  REQUIRE(asked);
+  CHECK_FALSE(asked->beside_products);
+  CHECK(asked->best.front().iteration <= advice->beside_products->iteration);
+}
+
 TEST_CASE("where nothing fits the least that has to be with the host is told, and what is asked for is searched") {
   const Workload workload = described("gpt:hidden=2048,layers=8,heads=16,seq=512");
   const Cluster cluster = cluster_of_flags(2, 2, "100GbE");

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <tuple>
 
 using namespace stepcast;
@@ -337,6 +338,33 @@ TEST_CASE("a range of batches is searched where most data degrees divide, for th
   CHECK_FALSE(best_batch(workload, cluster, {}, options, batches, most));
 }
 
+TEST_CASE(
+    "products are taken apart where PyTorch compiles them, or where that is asked for, with sequence parallelism") {
+  Draw draw(33);
+  const Device device = random_device(draw);
+  const Cluster cluster = cluster_of_flags(8, 8, "100GbE");
+  const auto overlaps = [&](const std::string& kernels, const LayoutSpace& space) {
+    std::set<std::pair<TensorOverlap, bool>> found;
+    const Workload workload =
+        workload_of(model_shape_of("llama:hidden=512,layers=4,heads=8,seq=512,attention=flash" + kernels), device);
+    for (const LayoutPlan& p : layouts_of(space, workload, cluster, 32))
+      if (p.layout.tensor > 1) found.emplace(p.layout.overlap_tensor, p.layout.sequence_parallel);
+    return found;
+  };
+  using Found = std::set<std::pair<TensorOverlap, bool>>;
+  constexpr TensorOverlap nothing = TensorOverlap::nothing, sums = TensorOverlap::sums,
+                          products = TensorOverlap::products;
+  LayoutSpace asked;
+  asked.pipeline = {1};  // zb_h1 hides nothing
+  CHECK(overlaps("", asked) == Found{{nothing, false}, {nothing, true}, {sums, false}, {sums, true}});
+  CHECK(overlaps(",kernels=eager", asked) == Found{{nothing, false}, {nothing, true}});
+  CHECK(overlaps(",kernels=compiled", asked) == Found{{nothing, false}, {nothing, true}, {products, true}});
+  asked.overlap_tensor = {sums, products};
+  CHECK(overlaps("", asked) == Found{{sums, false}, {sums, true}, {products, true}});
+  asked.overlap_tensor = {products};
+  CHECK(overlaps("", asked) == Found{{nothing, false}, {products, true}});
+}
+
 TEST_CASE("chunks are all that leave each a unit, zb_h1 is tried, and waiting is not where overlap costs nothing") {
   Draw draw(32);
   const Workload workload =
@@ -351,8 +379,13 @@ TEST_CASE("chunks are all that leave each a unit, zb_h1 is tried, and waiting is
   CHECK(any([](const Layout& l) { return l.pipeline == 4 && l.chunks == 3; }));
   CHECK_FALSE(any([](const Layout& l) { return l.pipeline == 4 && l.chunks == 4; }));
   CHECK(any([](const Layout& l) { return l.schedule->name == "zb_h1"; }));
-  CHECK(any([](const Layout& l) { return l.overlap_tensor; }));
-  CHECK_FALSE(any([](const Layout& l) { return l.overlap_tensor && l.schedule->name == "zb_h1"; }));
+  const auto hides = [&](TensorOverlap overlap) {
+    return any([&](const Layout& l) { return l.overlap_tensor == overlap; });
+  };
+  CHECK(hides(TensorOverlap::sums));
+  CHECK_FALSE(hides(TensorOverlap::products));
+  CHECK_FALSE(
+      any([](const Layout& l) { return l.overlap_tensor != TensorOverlap::nothing && l.schedule->name == "zb_h1"; }));
   CHECK_FALSE(any([](const Layout& l) { return !l.overlap_gradients || !l.overlap_pipeline; }));
   // What transfers take from compute is less than waiting for them; that they go slower may be more.
   cluster.contention.compute_under_communication = 1.2;

@@ -223,6 +223,8 @@ TEST_CASE("A planned layout takes as long as predicted, and every message has it
   for (const std::string plan : {"layout(tp=8)/ddp",
                                  "layout(tp=2, sp=on)/wfbp",
                                  "layout(tp=2, overlap_tp=on)/ddp",
+                                 "layout(tp=4, sp=on, overlap_tp=products)/ddp",
+                                 "layout(tp=2, pp=2, mb=1, sp=on, overlap_tp=products, recompute=full)/ddp",
                                  "layout(tp=2, pp=2, mb=1)/ddp",
                                  "layout(pp=4, mb=2)/ddp(bucket=5 MiB)",
                                  "layout(pp=4, chunks=2, tp=2, mb=1)/ddp",

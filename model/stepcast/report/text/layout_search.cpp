@@ -121,6 +121,13 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                        text_of(advice.sent_once->iteration) + ", " +
                        percent(1 - advice.sent_once->iteration / best.iteration) +
                        " less (--ep-comm deepep searches with it)");
+  if (advice.beside_products)
+    write_labelled(out, "also try",
+                   "overlap_tp=products, tensor-parallel messages part by part beside the products (Megatron-LM's "
+                   "--tp-comm-overlap, torchtitan's asynchronous tensor parallelism): " +
+                       text_of(advice.beside_products->iteration) + ", " +
+                       percent(1 - advice.beside_products->iteration / best.iteration) +
+                       " less where nothing disturbs these (--overlap-tp products searches with it)");
   for (const ModelOption& faster : advice.faster_options) {
     const bool same = faster.best.plan.layout == best.plan.layout;
     write_labelled(out, "also try",
