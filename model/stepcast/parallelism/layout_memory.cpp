@@ -101,6 +101,18 @@ ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> p
   return d;
 }
 
+/// Buffers of what a tensor group gathers or scatters that Transformer Engine registers once for each of ten products
+/// of a block, in bytes of a device's part of one; of products in eight bits six are of that type (initialize_ub in
+/// transformer_engine/pytorch/module/base.py, version 1). PyTorch's are of one part.
+double registered_buffers(const Workload& w, const Layout& l) {
+  constexpr double all = 10, short_ones = 6;
+  if (l.overlap_tensor != TensorOverlap::products || l.tensor == 1 || !w.shape) return 0;
+  if (is_pytorch(w.shape->kernels)) return 1;
+  const std::optional<DataType> linear = linear_type(*w.shape);
+  const double saved = linear ? short_ones * (1 - 1 / size_of(w.dtype)) : 0;
+  return (all - saved) * static_cast<double>(l.tensor);
+}
+
 /// The fullest moment of a backward pass under fully_shard (PyTorch 2.11, _fsdp_param_group.py and
 /// _fsdp_collectives.py). A block's weights are gathered before its backward pass, and the next block's beside it; its
 /// gradients are there in the weights' type until all of them are copied into one buffer of four-byte numbers, which is
@@ -156,7 +168,8 @@ MemoryUse fully_sharded(const Workload& w, std::span<const DividedMemory> parts,
   const Moment m = fullest_moment(w, d);
   HeldParameters held = d.held;
   held.gradients = bytes.gradient > 0 ? m.gradients.value() / bytes.gradient : 0;
-  const Bytes received = parts.front().layout.pipeline > 1 ? 4 * d.boundary : Bytes(0);
+  const Layout& l = parts.front().layout;
+  const Bytes received = (l.pipeline > 1 ? 4 * d.boundary : Bytes(0)) + registered_buffers(w, l) * d.boundary;
   MemoryUse use = memory_use(held, bytes, m.activations, m.buffers + received, options);
   use.moment = m.name;
   use.host = d.host;
@@ -178,6 +191,7 @@ void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput&
   }
   // One activation arrives while the one before is read, in each direction.
   if (l.pipeline > 1) b.received += 4 * in.boundary;
+  b.received += registered_buffers(w, l) * in.boundary;
 }
 
 /// Whether DistributedDataParallel runs the layout, around the model or around each stage of a pipeline, and casts.

@@ -8,7 +8,8 @@
 // much; DistributedDataParallel under autocast holds more, and is counted where MemoryOptions say so or the model has
 // PyTorch's kernels; fully_shard holds whole weights alone, and what else it holds is that of the fullest moment of a
 // backward pass: blocks and the root are gathered and reduced as it goes, and gradients appear in place of activations,
-// where a step has one micro-batch. Buffers: gradient buckets, all-gather outputs, pipeline receives.
+// where a step has one micro-batch. Buffers: gradient buckets, all-gather outputs, pipeline receives, what tensor
+// groups register to send beside products.
 // Offloaded, a part is in the host's memory, the optimizer's with a copy of the gradients; of offloaded activations two
 // blocks' are on the device, one on its way and one at work.
 // Invariant: the layout of degree one holds what a worker without a layout does.

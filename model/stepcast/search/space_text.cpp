@@ -112,7 +112,8 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
   if (space.schemes.empty() && cluster.devices_per_node > 1) out.push_back("tensor schemes other than 1d (--scheme)");
   if (space.tensor.empty() && cluster.nodes > 1) out.push_back("tensor parallelism between machines (--tensor)");
   const auto divides_sequence = [](const LayoutFamily& f) { return f.tensor > 1 && f.sequence_parallel; };
-  if (workload.shape && space.overlap_tensor.empty() && any_family(all, divides_sequence) && !takes_products_apart(all))
+  const bool apart = workload.shape && !is_eager(workload.shape->kernels) && !takes_products_apart(all);
+  if (apart && space.overlap_tensor.empty() && any_family(all, divides_sequence))
     out.push_back("tensor-parallel messages beside products (--overlap-tp products)");
   if (space.chunks.empty() && used.contains("interleaved"))
     out.push_back("chunks of which the longest is over a quarter above the mean (--chunks)");

@@ -155,20 +155,20 @@ class DividedUnit {
   void add_rearranged_tokens(const UnitCost& c, UnitTimes& times) const {
     if (!is_pytorch(shape_.kernels) || !split_.sequence_parallel || !one_dimensional()) return;
     const bool beside = pipelines();
-    const auto add = [&](PassTime& pass, const std::vector<TensorTransfer>& sums, bool scatters, bool again) {
+    const auto add = [&](PassTime& pass, const std::vector<TensorTransfer>& sums, double gathers, double scatters) {
       for (const TensorTransfer& sum : sums) {
-        const bool gather = sum.operation == Operation::all_gather,
-                   scatter = sum.operation == Operation::reduce_scatter;
-        if (!(gather && split_.micro_batch > 1 && (again || !beside)) && !(scatter && scatters)) continue;
-        const bool read_once = beside && &pass != &times.input_gradient;
-        pass.memory += sum.count * memory_time(device_, (read_once && scatter ? 1.0 : 2.0) * sum.size, 1);
+        double passes = 0;  // over the whole tensor
+        if (sum.operation == Operation::all_gather && split_.micro_batch > 1) passes = gathers;
+        if (sum.operation == Operation::reduce_scatter) passes = scatters;
+        if (passes == 0) continue;
+        pass.memory += sum.count * memory_time(device_, passes * sum.size, 1);
         pass.kernels += sum.count;
       }
     };
-    add(times.forward, c.forward_tensor, true, false);
-    add(times.unread, c.unread_tensor, true, false);
-    add(times.operators, c.forward_tensor, false, true);  // what was scattered is kept
-    add(times.input_gradient, c.backward_tensor, true, false);
+    add(times.forward, c.forward_tensor, beside ? 0 : 2, beside ? 1 : 2);
+    add(times.unread, c.unread_tensor, 0, beside ? 1 : 2);
+    add(times.operators, c.forward_tensor, 2, 0);  // what was scattered is kept
+    add(times.input_gradient, c.backward_tensor, 2, 2);
   }
 
   /// Experts of Megatron-LM are given their tokens by counts on the host (megatron/core/transformer/moe/
@@ -285,9 +285,10 @@ class DividedUnit {
     return alone.weight_gradient.device();
   }
 
-  /// Frameworks take the products of the blocks apart, and not those of experts, which are many small ones. Of the
-  /// others PyTorch's compiler finds a gather before products and a sum behind one (torch/_inductor/fx_passes/
-  /// micro_pipeline_tp.py), so that gradients of inputs, which are added up over several products first, wait.
+  /// Frameworks take the products of the blocks apart, and not those of experts, which are many small ones. PyTorch's
+  /// compiler looks for gathers before products and sums behind one (torch/_inductor/fx_passes/micro_pipeline_tp.py).
+  /// In backward passes a sum is of several products, and waits (pytorch/pytorch#149946); so does the rest of them, as
+  /// far as published gains tell: those of whole steps are no larger than those of their forward passes.
   [[nodiscard]] bool pipelines() const {
     return split_.pipelines_products && split_.sequence_parallel && one_dimensional() && !is_end_;
   }
@@ -311,7 +312,7 @@ class DividedUnit {
         c.forward_products.push_back(pipelined(o, Operation::all_gather, input, false));
       if (o.division != Division::rows) continue;
       c.forward_products.push_back(pipelined(o, Operation::reduce_scatter, output, false));
-      c.backward_products.push_back(pipelined(o, Operation::all_gather, output, true));
+      if (!is_pytorch(shape_.kernels)) c.backward_products.push_back(pipelined(o, Operation::all_gather, output, true));
     }
   }
 
