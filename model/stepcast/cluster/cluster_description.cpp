@@ -369,7 +369,8 @@ Cluster cluster_of_name(const ClusterDescription& said, const std::optional<Clus
   if (!said.inside.empty()) throw InputError("--inside", "either --cluster or the flags of its links", "both");
   if (!said.network.empty() || !said.per_node.empty())
     throw InputError(said.network.empty() ? "--per-node" : "--network", "either --cluster or the flags of a network",
-                     "both");
+                     "both",
+                     "other links between such machines: --device a100 --workers 16 --per-node 8 --network 25GbE");
   if (const std::vector<LevelText> levels = level_texts_of(said.level);
       !levels.empty() && !levels.front().bandwidth.empty())
     throw InputError("--level", "either --cluster or a bandwidth of the first level, which is that of its network",
@@ -388,7 +389,8 @@ Cluster cluster_of_name(const ClusterDescription& said, const std::optional<Clus
 /// Machines and the links between them.
 Cluster cluster_of_links(const ClusterDescription& said) {
   if (said.workers.empty())
-    throw InputError("", "a cluster", "none", "give --cluster NAME, or --workers N --per-node G --network 25GbE");
+    throw InputError("", "a cluster", "none",
+                     "give --cluster NAME, or --workers N --per-node G --network 25GbE; --workers 1 is one device");
   const std::int64_t workers = integer_of(said.workers, "--workers", 1, most_machines);
   const std::int64_t per_node = said.per_node.empty() ? 1 : integer_of(said.per_node, "--per-node", 1, most_machines);
   const auto forget = [](Cluster& cluster, std::string_view link) {

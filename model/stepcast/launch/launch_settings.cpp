@@ -75,7 +75,7 @@ MemoryOptions memory_options_of(std::string_view framework) { return {.autocast 
 
 std::vector<LaunchSettings> launch_settings(const Workload& workload, const LayoutPrediction& prediction,
                                             std::string_view framework, Bytes device_memory,
-                                            std::span<const OwnKernels> own) {
+                                            std::span<const OwnKernels> own, Bytes planned) {
   LaunchInput in{workload,
                  prediction.plan,
                  prediction.plan.layout,
@@ -90,9 +90,12 @@ std::vector<LaunchSettings> launch_settings(const Workload& workload, const Layo
     const auto by = std::ranges::find(own, program.framework, &OwnKernels::framework);
     in.by_own_kernels = by != own.end() ? by->memory : Bytes(0);
     LaunchSettings settings{program.title, {}, why_not(program, in)};
-    if (settings.cannot.empty() && device_memory > Bytes(0) && in.by_own_kernels > device_memory)
-      settings.cannot = "by its own kernels a device holds " + text_of(in.by_own_kernels) + " of " +
-                        text_of(device_memory) + " (--framework " + std::string(program.framework) + ")";
+    const bool fits = in.by_own_kernels <= device_memory;
+    if (settings.cannot.empty() && device_memory > Bytes(0) &&
+        (!fits || (planned > Bytes(0) && in.by_own_kernels > planned)))
+      settings.cannot = "by its own kernels a device holds " + text_of(in.by_own_kernels) +
+                        (fits ? ", and searches plan with " + text_of(planned) : " of " + text_of(device_memory)) +
+                        " (--framework " + std::string(program.framework) + ")";
     if (settings.cannot.empty()) settings.text = program.text(in);
     all.push_back(std::move(settings));
   }

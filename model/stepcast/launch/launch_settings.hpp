@@ -42,10 +42,11 @@ struct OwnKernels {
 };
 /// Of all programs, or those of one of `launch_frameworks()`, whose memory was counted. A program that holds more than
 /// was predicted says how much, and why it cannot where that is more than `device_memory` (0: unknown). `own`: what
-/// frameworks hold by kernels that are not the predicted ones; a program is judged by those of its framework.
+/// frameworks hold by kernels that are not the predicted ones; a program is judged by those of its framework, and by
+/// `planned`, the memory that was searched within (0: the device's).
 [[nodiscard]] std::vector<LaunchSettings> launch_settings(const Workload&, const LayoutPrediction&,
                                                           std::string_view framework = {}, Bytes device_memory = {},
-                                                          std::span<const OwnKernels> own = {});
+                                                          std::span<const OwnKernels> own = {}, Bytes planned = {});
 /// Why no program of the framework runs a resolved layout, the reasons of all its programs (of the first one where no
 /// framework is asked for); empty where one does.
 [[nodiscard]] std::string why_not_launched(const Workload&, const LayoutPlan&, std::int64_t micro_batches,

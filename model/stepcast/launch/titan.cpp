@@ -31,6 +31,12 @@ class TitanArguments {
   std::string text_;
 };
 
+/// Whether it gathers weights in every micro-batch that zero=2 gathers once a step.
+bool gathers_again(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  return l.zero == 2 && l.data > 1 && l.pipeline == 1 && in.micro_batches > 1;
+}
+
 void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   const Layout& l = in.layout;
   const std::string p = "parallelism.";
@@ -85,6 +91,8 @@ std::string why_not_titan(const LaunchInput& in) {
   if (l.context_exchange == ContextExchange::all_to_all)
     return "its context parallelism gathers keys and values, and exchanges no heads (cp_comm=a2a)";
   if (l.zero == 1) return "it has no mode that divides the optimizer state alone";
+  if (gathers_again(in))
+    return "behind each micro-batch it frees the weights that zero=2 keeps for the step (zero=3, or one micro-batch)";
   if (l.zero == 0 && l.data > 1 && l.tensor * l.context * l.pipeline > 1)
     return "its replicas without sharding (zero=0) go with no other dimension";
   if (std::string why = why_not_scheduled(in); !why.empty()) return why;
@@ -118,7 +126,6 @@ std::string titan_text(const LaunchInput& in) {
   out.choice("activation_checkpoint", l.recomputation == Recomputation::full        ? "full"
                                       : l.recomputation == Recomputation::operators ? "selective"
                                                                                     : "none");
-  const bool gathers_often = l.zero == 2 && l.data > 1 && l.pipeline == 1 && in.micro_batches > 1;
   const bool sums_often = l.shard > 0 && l.pipeline == 1 && in.micro_batches > 1;
   return "# torchtitan 0.3 on " + std::to_string(l.devices()) + " devices, with the configuration of your model\n" +
          (in.workload.shape && linear_type(*in.workload.shape)
@@ -134,7 +141,6 @@ std::string titan_text(const LaunchInput& in) {
          (l.expert_exchange == ExpertExchange::deduplicated
               ? "# with comm_backend 'deepep' of its experts in that configuration\n"
               : "") +
-         (gathers_often ? "# it gathers weights in every micro-batch, not once a step as predicted\n" : "") +
          (sums_often ? "# it sums gradients across the groups in every micro-batch, not once a step as predicted\n"
                      : "") +
          "MODULE=... CONFIG=... ./run_train.sh" + out.text();

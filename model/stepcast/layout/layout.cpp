@@ -281,7 +281,7 @@ std::string fill_scheme(Layout& l) {
 // Empty, or why the pipeline schedule does not work. Fills it in.
 std::string fill_schedule(Layout& l, double global_batch) {
   if (l.schedule == nullptr) l.schedule = pipeline_schedule(l.chunks > 1 ? "interleaved" : "1f1b");
-  if (l.overlap_tensor != TensorOverlap::nothing && delays_weight_gradients(*l.schedule))
+  if (l.overlap_tensor != TensorOverlap::nothing && l.tensor > 1 && delays_weight_gradients(*l.schedule))
     return std::string(l.schedule->name) + " delays the weight gradients beside which overlap_tp runs";
   if (l.pipeline * l.chunks > 1'000'000) return "more than a million pipeline stages";
   const std::int64_t count = micro_batches(l, global_batch);

@@ -33,6 +33,8 @@ struct GroupShape {
   std::vector<TorusSide> torus{};    ///< its part of the first level's; product: units of that level
   std::int64_t sharing_torus = 1;    ///< groups of the same dimension that use one link of it together
 };
+/// Whether its members can write into one another's memory: they share a machine, or are on a torus.
+[[nodiscard]] inline bool reach_each_other(const GroupShape& group) { return group.nodes == 1 || !group.torus.empty(); }
 /// Members of a group along one dimension: `degree` ranks, `stride` apart.
 struct RankAxis {
   std::int64_t stride = 1, degree = 1;

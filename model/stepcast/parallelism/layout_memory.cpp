@@ -68,8 +68,8 @@ struct ShardedDevice {
   ShardedUnits units;
   double parameters = 0;  ///< elements before ZeRO
   HeldParameters held;
-  Bytes kept, boundary;  ///< activations of all micro-batches; what one hands on
-  Bytes host;            ///< what is there of all
+  Bytes kept, boundary, largest_boundary;  ///< activations of all micro-batches; what one hands on
+  Bytes host;                              ///< what is there of all
   bool one_pass = true;
   Bytes gradients;    ///< that stay, all of them
   Bytes block, root;  ///< gathered weights: of the largest block, and of the root
@@ -90,6 +90,7 @@ ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> p
     d.kept += kept.device;
     d.one_pass &= in.one_pass;
     d.boundary = std::max(d.boundary, in.boundary);
+    d.largest_boundary = std::max(d.largest_boundary, in.largest_boundary);
     d.units += in.sharded;
     if (l.zero < 3) continue;
     d.block = std::max(d.block, Bytes(in.sharded.block * w.bytes_of_weight));
@@ -107,7 +108,7 @@ ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> p
 double registered_buffers(const Workload& w, const Layout& l) {
   constexpr double all = 10, short_ones = 6;
   if (l.overlap_tensor != TensorOverlap::products || l.tensor == 1 || !w.shape) return 0;
-  if (is_pytorch(w.shape->kernels)) return 1;
+  if (is_pytorch(w.shape->kernels)) return is_eager(w.shape->kernels) ? 0 : 1;
   const std::optional<DataType> linear = linear_type(*w.shape);
   const double saved = linear ? short_ones * (1 - 1 / size_of(w.dtype)) : 0;
   return (all - saved) * static_cast<double>(l.tensor);
@@ -169,7 +170,7 @@ MemoryUse fully_sharded(const Workload& w, std::span<const DividedMemory> parts,
   HeldParameters held = d.held;
   held.gradients = bytes.gradient > 0 ? m.gradients.value() / bytes.gradient : 0;
   const Layout& l = parts.front().layout;
-  const Bytes received = (l.pipeline > 1 ? 4 * d.boundary : Bytes(0)) + registered_buffers(w, l) * d.boundary;
+  const Bytes received = (l.pipeline > 1 ? 4 * d.boundary : Bytes(0)) + registered_buffers(w, l) * d.largest_boundary;
   MemoryUse use = memory_use(held, bytes, m.activations, m.buffers + received, options);
   use.moment = m.name;
   use.host = d.host;
@@ -191,7 +192,7 @@ void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput&
   }
   // One activation arrives while the one before is read, in each direction.
   if (l.pipeline > 1) b.received += 4 * in.boundary;
-  b.received += registered_buffers(w, l) * in.boundary;
+  b.received += registered_buffers(w, l) * in.largest_boundary;
 }
 
 /// Whether DistributedDataParallel runs the layout, around the model or around each stage of a pipeline, and casts.

@@ -43,6 +43,7 @@ struct StageMemoryInput {
   Bytes working;                  ///< largest transient of one unit, beyond what it keeps
   double largest_unit = 0;        ///< elements of its largest unit, for gathers
   Bytes boundary;                 ///< what is handed on for one micro-batch
+  Bytes largest_boundary;         ///< what its units hand on, within it as well
   ShardedUnits sharded;
 };
 /// Where a device holds several copies of the model (bidirectional schedules), its sums are over all of them.

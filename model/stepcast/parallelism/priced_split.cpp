@@ -138,7 +138,7 @@ void add_issue(const Workload& w, std::uint32_t kind, const UnitCost& unit, doub
 std::string reach_flaw(const Cluster& cluster, const Layout& l) {
   if (l.overlap_tensor != TensorOverlap::products || l.tensor == 1) return {};
   const GroupShape group = group_shape(cluster, l, Dimension::tensor);
-  if (group.nodes == 1 || !group.torus.empty()) return {};
+  if (reach_each_other(group)) return {};
   return "overlap_tp=products sends between devices that share a machine, and those of tp " + std::to_string(l.tensor) +
          " are on " + std::to_string(group.nodes);
 }
@@ -177,9 +177,10 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
         case MessageRole::tensor:
           exchanges.tensor = prices.sum(sent, axis);
           if (backward && l.overlap_tensor != TensorOverlap::nothing)
-            exchanges.tensor -= prices.hidden(unit.input_sums, axis);
+            for (const InputSum& s : unit.input_sums)
+              exchanges.tensor -= prices.hidden(slowed(s, slowness), axis).saved(s.weight_gradient * slowness);
           for (const PipelinedProduct& product : backward ? unit.backward_products : unit.forward_products) {
-            const Seconds saved = prices.pipelined(product, axis).saved(product.whole);
+            const Seconds saved = prices.pipelined(slowed(product, slowness), axis).saved(product.whole * slowness);
             exchanges.tensor -= saved;
             if (product.unread) p.unread_tensor -= saved;
           }
@@ -324,7 +325,7 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
     add_copies(workload, l, slowness, out.units.back());
     add_issue(workload, kind, *cost, slowness, out.units.back());
   }
-  if (out.unsuitable.empty()) out.unsuitable = reach_flaw(cluster, l);
+  if (out.unsuitable.empty() && workload.shape) out.unsuitable = reach_flaw(cluster, l);
   // A host that waits may be late for every unit, which devices wait for in its place.
   if (host_waits(workload, out, l))
     for (PricedUnit& u : out.units) u.forward_idle = u.backward_idle = Seconds(0);

@@ -93,6 +93,22 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster, bool hos
   return b.compute > largest->second ? compute + ", then " + other : other + ", then " + compute;
 }
 
+namespace {
+
+/// What is taken for granted where tensor parallelism hides messages; empty: what Megatron-LM does by default.
+std::string overlap_text(KernelSet kernels, TensorOverlap overlap) {
+  const std::string hides_nothing = "overlap_tp=" + std::string(name_of(overlap)) + " hides nothing: ";
+  if (is_eager(kernels))
+    return hides_nothing + "PyTorch waits for each message unless it is compiled (kernels=compiled)";
+  if (overlap == TensorOverlap::sums)
+    return is_pytorch(kernels) ? hides_nothing + "PyTorch waits for sums of input gradients" : std::string();
+  return is_pytorch(kernels)
+             ? "overlap_tp=products hides messages of forward passes, all that PyTorch's compiler is known to"
+             : "overlap_tp=products: no step of Megatron-LM with it is known; users report gains, none, and losses";
+}
+
+}  // namespace
+
 std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluster, const Layout& l,
                                         const PlanSpec& plan, std::span<const StageSummary> stages) {
   std::vector<std::string> out = w.assumed;
@@ -100,11 +116,9 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
     out.push_back("stages send a part of the activations per device and gather them (Megatron-LM's scatter-gather)");
   if (l.overlap_tensor != TensorOverlap::nothing && l.tensor > 1 && !w.shape)
     out.push_back("overlap_tp hides nothing: a trace does not tell the times of single products and their gradients");
-  if (l.overlap_tensor == TensorOverlap::products && l.tensor > 1 && w.shape)
-    out.push_back(
-        is_pytorch(w.shape->kernels)
-            ? "overlap_tp=products hides messages of forward passes, all that PyTorch's compiler is known to"
-            : "overlap_tp=products: no step of Megatron-LM with it is known; users report gains, none, and losses");
+  if (l.overlap_tensor != TensorOverlap::nothing && l.tensor > 1 && w.shape)
+    if (std::string text = overlap_text(w.shape->kernels, l.overlap_tensor); !text.empty())
+      out.push_back(std::move(text));
   if (!l.unit_choices.empty()) {
     out.push_back("between units of other degrees the activations, and backward their gradients, are gathered");
     const auto differs = [&](const UnitChoice& c) {

@@ -263,6 +263,7 @@ void add(VirtualStage& stage, ChunkTimes& times, const PricedUnit& u, Recomputat
   stage.working = std::max(stage.working, beyond_kept(u, r) + u.doubled_gradient);
   add(stage.sharded, u, r);
   stage.boundary = u.boundary;
+  stage.largest_boundary = std::max(stage.largest_boundary, u.boundary);
 }
 
 void add(StageMemoryInput& device, const VirtualStage& stage) {
@@ -273,6 +274,7 @@ void add(StageMemoryInput& device, const VirtualStage& stage) {
   device.largest_unit = std::max(device.largest_unit, stage.largest_unit);
   device.sharded += stage.sharded;
   device.boundary = std::max(device.boundary, stage.boundary);
+  device.largest_boundary = std::max(device.largest_boundary, stage.largest_boundary);
 }
 
 void add_tied(StageMemoryInput& device, double elements) {

@@ -38,6 +38,7 @@ struct VirtualStage {
   UnitPasses copies;     ///< by which copies of offloaded activations make a pass longer; in `parts.copies`
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
   Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
+  Bytes largest_boundary;         ///< of what its units hand on
   ShardedUnits sharded;
 };
 /// Adds a unit to what a stage holds and takes.

@@ -55,6 +55,17 @@ void for_each_message(const UnitCost& u, const Layout& l, bool backward, const T
   return {axis.stride * t.stride, t.members};
 }
 
+/// The same on a device that takes so many times as long for its products.
+[[nodiscard]] inline InputSum slowed(InputSum sum, double by) {
+  sum.weight_gradient *= by;
+  return sum;
+}
+[[nodiscard]] inline PipelinedProduct slowed(PipelinedProduct product, double by) {
+  product.whole *= by;
+  product.in_parts *= by;
+  return product;
+}
+
 /// Prices collectives of parts of a job's groups, each kind of part once.
 class GroupPrices {
  public:
@@ -124,13 +135,6 @@ class GroupPrices {
     const Seconds part = p.in_parts / parts, sent = alone * price.slow_down(t.operation, t.size) / others;
     const Seconds beside = compute_beside(part, sent, slowed());
     return {alone, part + beside * others, part + std::max(beside, sent) * others};
-  }
-  /// What runs beside weight gradients, at the pace that the links have under compute.
-  Seconds hidden(const std::vector<InputSum>& sums, RankAxis axis) {
-    Seconds total;
-    for (const InputSum& s : sums)
-      if (s.transfer.members > 1) total += hidden(s, axis).saved(s.weight_gradient);
-    return total;
   }
 
  private:

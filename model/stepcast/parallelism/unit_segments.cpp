@@ -78,8 +78,10 @@ class SegmentWriter {
                           t.size * (t.count / parts)});
       left = std::max(Seconds(0), left - compute);
     };
-    for (const InputSum& s : beside) hide(s.transfer, prices_.hidden(s, axis), s.weight_gradient);
-    for (const PipelinedProduct& p : products) hide(p.transfer, prices_.pipelined(p, axis), p.whole);
+    for (const InputSum& s : beside)
+      hide(s.transfer, prices_.hidden(slowed(s, slowness_), axis), s.weight_gradient * slowness_);
+    for (const PipelinedProduct& p : products)
+      hide(p.transfer, prices_.pipelined(slowed(p, slowness_), axis), p.whole * slowness_);
     add_messages(behind, sent, axis);
   }
 

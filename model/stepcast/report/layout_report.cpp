@@ -94,7 +94,8 @@ LayoutSearchReport layout_search_report_of(const PreparedQuestion& question, con
                                            std::string_view framework) {
   LayoutSearchReport report{layout_subject_of(question, check), advice, options, {}, false, std::string(framework)};
   const auto settings_of = [&](const LayoutPrediction& p, std::span<const OwnKernels> own) {
-    return launch_settings(*question.workload(), p, framework, question.cluster().device_memory, own);
+    return launch_settings(*question.workload(), p, framework, question.cluster().device_memory, own,
+                           report.subject.planned_memory);
   };
   for (const LayoutPrediction& p : advice.best) {
     const std::vector<OwnKernels> own = by_own_kernels(question, p, framework);

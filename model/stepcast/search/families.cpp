@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 namespace stepcast {
@@ -241,23 +242,27 @@ std::uint8_t modules_of(const Workload& workload) {
 
 /// What a switch of a family depends on.
 struct SwitchesOf {
-  bool sequence, blocks, machines, tensor, replicas, pipeline;
+  bool products, blocks, machines, sums, replicas, pipeline;
 };
 
-/// What of tensor parallelism's messages runs beside compute, the shortest steps first. PyTorch's compiler can take
-/// products apart, Megatron-LM hides sums unless told not to; that it can take products apart, too, is told beside a
-/// winner (`beside_products`), since no step of its with that is known.
+/// What of tensor parallelism's messages may run beside compute: all that was asked for, or by default what programs
+/// do. PyTorch's compiler can take products apart, Megatron-LM hides sums unless told not to; that it can take products
+/// apart, too, is told beside a winner (`beside_products`), since no step of its with that is known.
+std::vector<TensorOverlap> tensor_overlaps_of(const LayoutSpace& space, const Workload& workload) {
+  if (!space.overlap_tensor.empty() || !workload.shape) return or_all(space.overlap_tensor, {TensorOverlap::nothing});
+  const KernelSet kernels = workload.shape->kernels;
+  if (is_eager(kernels)) return {TensorOverlap::nothing};
+  return {TensorOverlap::nothing, is_pytorch(kernels) ? TensorOverlap::products : TensorOverlap::sums};
+}
+
+/// Those of a family, the shortest steps first, since its bound is of its first member. Without tensor parallelism
+/// there is nothing to hide.
 std::vector<TensorOverlap> tensor_overlaps_of(const LayoutSpace& space, const Workload& workload, SwitchesOf of) {
-  if (!of.tensor || !workload.shape) return {TensorOverlap::nothing};
-  std::vector<TensorOverlap> all = space.overlap_tensor;
-  if (all.empty()) {
-    all = {TensorOverlap::nothing};
-    const KernelSet kernels = workload.shape->kernels;
-    if (!is_eager(kernels)) all.push_back(is_pytorch(kernels) ? TensorOverlap::products : TensorOverlap::sums);
-  }
-  if (!of.sequence) std::erase(all, TensorOverlap::products);
-  if (all.empty()) all = {TensorOverlap::nothing};
-  std::sort(all.rbegin(), all.rend());  // a family's bound is of its first member
+  std::vector<TensorOverlap> all = tensor_overlaps_of(space, workload);
+  if (!of.products) std::erase(all, TensorOverlap::products);
+  if (!of.sums) std::erase(all, TensorOverlap::sums);
+  if (all.empty()) return {TensorOverlap::nothing};
+  std::sort(all.rbegin(), all.rend());
   return all;
 }
 
@@ -286,7 +291,7 @@ std::vector<Again> recomputations_of(const LayoutSpace& space, const Workload& w
 
 std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
                                         std::size_t gradients, SwitchesOf of) {
-  const auto [sequence, blocks, machines, tensor, replicas, pipeline] = of;
+  const auto [products, blocks, machines, sums, replicas, pipeline] = of;
   const bool divided = space.offloading().offloads(Offloaded::parameters);
   // Those that have a second copy of the parameters.
   const bool copies =
@@ -325,9 +330,7 @@ LayoutFamilies::LayoutFamilies(const LayoutSpace& space, const Workload& workloa
                                double global_batch)
     : families_(Families(space, workload, cluster, global_batch).all()),
       gradients_(or_all(space.gradients, {plan_spec_of("ddp")})) {
-  described_ = workload.shape.has_value();
-  for (const PipelineSchedule& s : pipeline_schedules())
-    if (delays_weight_gradients(s)) delaying_.push_back(&s);
+  add_overlaps(space, workload, cluster);
   for (std::size_t i = 0; i < switches_.size(); ++i)
     switches_[i] = switches_of(space, workload, cluster, gradients_.size(),
                                {i >= 32, i % 32 >= 16, i % 16 >= 8, i % 8 >= 4, i % 4 >= 2, i % 2 == 1});
@@ -338,16 +341,34 @@ LayoutFamilies::LayoutFamilies(const LayoutSpace& space, const Workload& workloa
   }
 }
 
-bool LayoutFamilies::hides_tensor(const LayoutFamily& family) const {
-  return described_ && family.tensor > 1 && family.scheme->name == "1d" &&
-         std::find(delaying_.begin(), delaying_.end(), family.schedule) == delaying_.end();
+void LayoutFamilies::add_overlaps(const LayoutSpace& space, const Workload& workload, const Cluster& cluster) {
+  std::map<std::int64_t, bool> reach;  // by tensor degree
+  std::map<const PipelineSchedule*, bool> delays;
+  for (LayoutFamily& f : families_) {
+    if (!workload.shape || f.tensor == 1 || f.scheme->name != "1d") continue;
+    if (!delays.contains(f.schedule)) delays[f.schedule] = delays_weight_gradients(*f.schedule);
+    if (!reach.contains(f.tensor)) {
+      const RankAxis axis{1, f.tensor};  // the innermost dimension
+      reach[f.tensor] = reach_each_other(group_shape(cluster, cluster.workers(), {&axis, 1}));
+    }
+    f.hides_sums = !delays[f.schedule];
+    f.hides_products = f.hides_sums && f.sequence_parallel && reach[f.tensor];
+  }
+  // Of what was asked for they have to have something.
+  const std::vector<TensorOverlap>& asked = space.overlap_tensor;
+  const auto has = [&](TensorOverlap o) { return std::ranges::find(asked, o) != asked.end(); };
+  if (asked.empty() || has(TensorOverlap::nothing)) return;
+  std::erase_if(families_, [&](const LayoutFamily& f) {
+    return f.tensor > 1 && !(has(TensorOverlap::sums) && f.hides_sums) &&
+           !(has(TensorOverlap::products) && f.hides_products);
+  });
 }
 
 const std::vector<LayoutSwitches>& LayoutFamilies::switches(const LayoutFamily& family) const {
   const bool several_blocks = blocks_ > family.pipeline * family.chunks;  // of some chunk
-  return switches_[(family.sequence_parallel ? 32u : 0u) + (several_blocks ? 16u : 0u) +
-                   (family.machine_shard > 0 ? 8u : 0u) + (hides_tensor(family) ? 4u : 0u) +
-                   (family.data > 1 ? 2u : 0u) + (family.pipeline > 1 ? 1u : 0u)];
+  return switches_[(family.hides_products ? 32u : 0u) + (several_blocks ? 16u : 0u) +
+                   (family.machine_shard > 0 ? 8u : 0u) + (family.hides_sums ? 4u : 0u) + (family.data > 1 ? 2u : 0u) +
+                   (family.pipeline > 1 ? 1u : 0u)];
 }
 
 Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std::uint32_t blocks) {

@@ -30,6 +30,7 @@ struct LayoutFamily {
   ExpertExchange expert_exchange = ExpertExchange::all_to_all;
   std::uint8_t offloaded = 0;      ///< LayoutSpace::offloaded
   std::int64_t machine_shard = 0;  ///< data-parallel ranks that share a machine, where there are others; 0: none
+  bool hides_sums = false, hides_products = false;  ///< what of TensorOverlap its layouts can have
 };
 
 /// What of ZeRO stays within machines: nothing, all of it (shard=machine), what backward passes gather (hpz=machine).
@@ -57,12 +58,9 @@ class LayoutFamilies {
   [[nodiscard]] const std::vector<PlanSpec>& gradients() const { return gradients_; }
 
  private:
-  /// Whether tensor parallelism can have messages beside compute.
-  [[nodiscard]] bool hides_tensor(const LayoutFamily&) const;
+  void add_overlaps(const LayoutSpace&, const Workload&, const Cluster&);
   std::vector<LayoutFamily> families_;
   std::array<std::vector<LayoutSwitches>, 64> switches_;
-  std::vector<const PipelineSchedule*> delaying_;  ///< schedules whose weight gradients are passes of their own
-  bool described_ = false;
   std::vector<PlanSpec> gradients_;
   std::uint64_t size_ = 0;
   std::int64_t blocks_ = 1;

@@ -358,7 +358,7 @@ std::optional<LayoutPrediction> beside_products(const Workload& workload, const 
                                                 const LayoutSpace& space, const LayoutAdviceOptions& options,
                                                 const LayoutPrediction& winner) {
   const Layout& l = winner.plan.layout;
-  const bool goes = workload.shape && !is_eager(workload.shape->kernels) && l.tensor > 1 && l.sequence_parallel;
+  const bool goes = workload.shape && !is_pytorch(workload.shape->kernels) && l.tensor > 1 && l.sequence_parallel;
   if (!goes || !space.overlap_tensor.empty() || l.overlap_tensor == TensorOverlap::products) return std::nullopt;
   return changed(workload, cluster, space, options, winner,
                  [](Layout& layout) { layout.overlap_tensor = TensorOverlap::products; });

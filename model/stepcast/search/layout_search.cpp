@@ -501,12 +501,28 @@ std::string schedule_flaw(const LayoutSpace& space) {
 
 }  // namespace
 
+namespace {
+
+/// Whether it is what tensor parallelism was to hide that leaves the space empty.
+bool hides_elsewhere(const Workload& workload, const Cluster& cluster, LayoutSpace space,
+                     const LayoutSearchOptions& options) {
+  if (space.overlap_tensor.empty()) return false;
+  space.overlap_tensor.clear();
+  return !LayoutSearch(workload, cluster, space, options).empty();
+}
+
+}  // namespace
+
 Answer<LayoutSearchResult> best_layouts(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                                         const LayoutSearchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   LayoutSearch search(workload, cluster, space, options);
   if (std::string why = search.empty() ? schedule_flaw(space) : std::string(); !why.empty())
     return Inapplicable{"no layout in the space: " + why};
+  if (search.empty() && hides_elsewhere(workload, cluster, space, options))
+    return Inapplicable{
+        "no layout in the space has such messages to hide (--overlap-tp): on goes with the 1-D scheme of a described "
+        "model and whole backward passes, products besides with sequence parallelism inside a machine"};
   if (search.empty())
     return Inapplicable{"no layout in the space: nothing divides " + std::to_string(cluster.workers()) +
                         " devices and a global batch of " +

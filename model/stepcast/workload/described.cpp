@@ -290,7 +290,8 @@ class DividedUnit {
   /// In backward passes a sum is of several products, and waits (pytorch/pytorch#149946); so does the rest of them, as
   /// far as published gains tell: those of whole steps are no larger than those of their forward passes.
   [[nodiscard]] bool pipelines() const {
-    return split_.pipelines_products && split_.sequence_parallel && one_dimensional() && !is_end_;
+    return split_.pipelines_products && split_.sequence_parallel && one_dimensional() && !is_end_ &&
+           !is_eager(shape_.kernels);
   }
   /// Its product of one pass, or what that takes for the gradients of its rows.
   [[nodiscard]] PipelinedProduct pipelined(const OperatorShape& o, Operation operation, Bytes size,
@@ -339,7 +340,7 @@ class DividedUnit {
     };
     const Operation of_inputs = split_.sequence_parallel ? Operation::reduce_scatter : Operation::all_reduce;
     for (const OperatorShape& o : unit_.operators)
-      if (enters(o) && input.value() > 0 && !(split_.pipelines_products && is_pytorch(shape_.kernels)))
+      if (enters(o) && input.value() > 0 && !is_pytorch(shape_.kernels))  // PyTorch waits for them
         c.input_sums.push_back({{of_inputs, split_.grid.devices, input, 1}, weight_gradient(o)});
     const bool head = sums > entries && entries > 0;  // its sums are of losses, which nothing divides
     if (!split_.sequence_parallel || head) add(c.forward_tensor, Operation::all_reduce, output, sums);

@@ -236,6 +236,8 @@ std::int64_t integer_of(std::string_view text, std::string_view where, std::int6
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   const bool whole = error == std::errc{} && end == digits.data() + digits.size();
+  if (error == std::errc{} && !whole && trimmed({end, digits.data() + digits.size()}) == "k" && value < high / 1024)
+    context.refuse("128k of tokens are 131072: this may be " + std::to_string(value * 1024));
   if (!whole || value < low || value > high) context.refuse();
   return value;
 }

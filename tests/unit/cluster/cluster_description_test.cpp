@@ -66,7 +66,7 @@ TEST_CASE("a wrong field is named in the words of the caller") {
   CHECK(refusal_of(three, "--").where == "--workers");
   CHECK(refusal_of(three, "").where == "workers");
   const InputError none = refusal_of({}, "");
-  CHECK(none.hint == "give cluster NAME, or workers N per-node G network 25GbE");
+  CHECK(none.hint == "give cluster NAME, or workers N per-node G network 25GbE; workers 1 is one device");
   ClusterDescription jitter{.workers = "2", .network = "--x"};
   CHECK(refusal_of(jitter, "").found.find("--x") != std::string::npos);
 }

@@ -617,14 +617,14 @@ TEST_CASE("launch settings: what is compiled follows the model") {
   Layout l;
   l.data = 8, l.zero = 2, l.micro_batch = 1;
   const auto titan = [&](const std::string& words) {
-    return settings("torchtitan", prediction(l, 4), "llama3-8b:" + words).text;
+    return settings("torchtitan", prediction(l, 1), "llama3-8b:" + words).text;
   };
+  CHECK(contains(settings("torchtitan", prediction(l, 4), "llama3-8b").cannot, "frees the weights"));
   CHECK(contains(titan("seq=4096"), "--compile.enable"));
   CHECK_FALSE(contains(titan("seq=4096"), "components"));
   CHECK(contains(titan("kernels=compiled,loss=eager"), "--compile.enable \\\n--compile.components model"));
   CHECK(contains(titan("kernels=eager,loss=compiled"), "--compile.enable \\\n--compile.components loss"));
   CHECK_FALSE(contains(titan("kernels=eager"), "compile"));
-  CHECK(contains(titan("seq=4096"), "# it gathers weights in every micro-batch"));
   CHECK(contains(titan("loss_chunks=8"), "ChunkedLossWrapper of 8 chunks"));
   CHECK(contains(settings("Megatron-LM", prediction(layout(1, 8, 1), 4), "llama3-8b:loss_chunks=8").cannot, "at once"));
   const std::string fsdp = settings("PyTorch FSDP", prediction(l, 4), "llama3-8b:kernels=compiled").text;

@@ -362,7 +362,16 @@ TEST_CASE(
   asked.overlap_tensor = {sums, products};
   CHECK(overlaps("", asked) == Found{{sums, false}, {sums, true}, {products, true}});
   asked.overlap_tensor = {products};
-  CHECK(overlaps("", asked) == Found{{nothing, false}, {products, true}});
+  CHECK(overlaps("", asked) == Found{{products, true}});
+  CHECK(overlaps(",kernels=compiled", asked) == Found{{products, true}});
+  // Tensor groups between machines have no products to take apart, and stay.
+  const Cluster small = cluster_of_flags(8, 2, "100GbE");
+  asked.overlap_tensor = {}, asked.tensor = {4}, asked.most_tensor = 4;
+  const Workload compiled =
+      workload_of(model_shape_of("llama:hidden=512,layers=4,heads=8,seq=512,attention=flash,kernels=compiled"), device);
+  const std::vector<LayoutPlan> across = layouts_of(asked, compiled, small, 32);
+  CHECK(std::ranges::any_of(across, [](const LayoutPlan& p) { return p.layout.sequence_parallel; }));
+  CHECK(std::ranges::none_of(across, [](const LayoutPlan& p) { return p.layout.overlap_tensor != nothing; }));
 }
 
 TEST_CASE("chunks are all that leave each a unit, zb_h1 is tried, and waiting is not where overlap costs nothing") {

@@ -23,10 +23,34 @@ std::string count_text(double n) {
   return n >= million ? large_number_text(n) : grouped_digits(static_cast<std::uint64_t>(n));
 }
 
+/// Whose kernels a described transformer is predicted with: " with Megatron-LM's kernels".
+std::string kernels_text(const ModelShape& shape) {
+  if (shape.heads == 0) return {};
+  switch (shape.kernels) {
+    case KernelSet::megatron:
+      return " with Megatron-LM's kernels";
+    case KernelSet::compiled:
+      return " with PyTorch's kernels, compiled";
+    case KernelSet::eager:
+      return " with PyTorch's kernels";
+    case KernelSet::deepspeed:
+      return " with DeepSpeed's kernels";
+  }
+  return {};
+}
+
+/// What of the peak operations of the model are held against, where that is no plain type: " in eight bits".
+std::string in_short_types(const Workload& workload) {
+  const std::optional<DataType> linear = workload.shape ? linear_type(*workload.shape) : std::nullopt;
+  if (!linear) return {};
+  return *linear == DataType::f4 ? " in four bits" : " in eight bits";
+}
+
 std::string workload_text(const Workload& workload) {
   std::string text = workload.name.empty() ? "unnamed" : workload.name;
   text += ", " + count_text(workload.parameters()) + " parameters";
-  return text + (workload.shape ? "; described, not measured" : "");
+  if (!workload.shape) return text;
+  return text + "; described" + kernels_text(*workload.shape) + ", not measured";
 }
 
 /// "the optimizer's state and activations".
@@ -218,7 +242,12 @@ void write_whole_run(std::ostream& out, const RunRequest& asked, const WholeRun&
   std::string text = count_text(run.tokens) + " tokens in " + grouped_digits(static_cast<std::uint64_t>(run.steps)) +
                      " steps: " + at(p.iteration) + " (" + at(p.interval_low) + " to " + at(p.interval_high) + "), " +
                      grouped_digits(static_cast<std::uint64_t>(std::llround(run.device_hours))) + " device-hours";
-  if (run.cost > 0) text += ", " + grouped_digits(static_cast<std::uint64_t>(std::llround(run.cost))) + " at the price";
+  const auto cost_at = [&](Seconds step) {
+    return grouped_digits(static_cast<std::uint64_t>(std::llround(run.cost * (step / p.iteration))));
+  };
+  if (run.cost > 0)
+    text += ", " + cost_at(p.iteration) + " (" + cost_at(p.interval_low) + " to " + cost_at(p.interval_high) + ") at " +
+            fixed(asked.price_per_device_hour, 2) + " a device-hour";
   if (run.kilowatt_hours > 0) text += ", " + fixed(run.kilowatt_hours / 1000, 1) + " MWh";
   if (asked.within > Seconds(0) && run.expected > asked.within)
     text += "; longer than the " + duration_text(asked.within) + " asked for, because of interruptions";
@@ -250,7 +279,8 @@ void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const L
                        " on all devices");
   if (p.model_flops_utilization > 0)
     write_labelled(out, "MFU",
-                   percent(p.model_flops_utilization) + ": operations of the model over the peak of all devices");
+                   percent(p.model_flops_utilization) + ": operations of the model over the peak of all devices" +
+                       in_short_types(subject.workload));
   if (p.run) write_run(out, *p.run);
   if (const std::optional<WholeRun> run = run_by(subject, p)) write_whole_run(out, *subject.run, *run, p);
   write_labelled(out, "bound", p.bound);
@@ -316,8 +346,8 @@ void write_by_pytorch(std::ostream& out, const std::optional<OwnKernels>& by, co
   write_labelled(out, "by PyTorch",
                  text_of(by->iteration) + " and " + memory_text(by->memory, subject.memory_cap) + " a device" +
                      (above ? ", above the " + text_of(left) + " that searches plan with" : "") +
-                     ", since kernels and optimizer are its own: --framework pytorch answers for them, torchtitan "
-                     "for compiled ones");
+                     ": kernels and optimizer are its own (--framework pytorch searches by them, torchtitan by "
+                     "compiled ones)");
 }
 
 void write_layout_text(std::ostream& out, const LayoutReport& report) {

@@ -124,10 +124,10 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
   if (advice.beside_products)
     write_labelled(out, "also try",
                    "overlap_tp=products, tensor-parallel messages part by part beside the products (Megatron-LM's "
-                   "--tp-comm-overlap, torchtitan's asynchronous tensor parallelism): " +
+                   "--tp-comm-overlap): " +
                        text_of(advice.beside_products->iteration) + ", " +
                        percent(1 - advice.beside_products->iteration / best.iteration) +
-                       " less where nothing disturbs these (--overlap-tp products searches with it)");
+                       " less at best: users report gains, none, and losses (--overlap-tp products searches with it)");
   for (const ModelOption& faster : advice.faster_options) {
     const bool same = faster.best.plan.layout == best.plan.layout;
     write_labelled(out, "also try",
