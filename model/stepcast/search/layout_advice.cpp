@@ -164,7 +164,7 @@ void put_equals_first(const Workload& workload, const Cluster& cluster, const La
   std::erase_if(equals, idle);
   const LayoutPreference preference(workload, cluster, space.framework);
   const auto key = [&](const LayoutPrediction& p) {
-    return std::pair(preference.burden(p.plan, p.micro_batches),
+    return std::pair(preference.burden(p.plan, p.micro_batches) + preference.burden_of(p.memory.total()),
                      preference.after_burden(p.iteration, p.memory.total(), search.target_step));
   };
   std::stable_sort(equals.begin(), equals.end(),

@@ -164,8 +164,8 @@ double LayoutSearch::burden_of(const SearchNode& n, Seconds iteration) const {
 
 LayoutScore LayoutSearch::score_of(const SearchNode& n, const LayoutBound& least, std::uint64_t order) const {
   if (!scale_.by_burden()) return scale_.score(least.iteration, least.memory, parts_[n.part].cluster.workers(), order);
-  return {burden_of(n, least.iteration), preference_.after_burden(least.iteration, least.memory, options_.target_step),
-          order};
+  return {burden_of(n, least.iteration) + preference_.burden_of(least.memory),
+          preference_.after_burden(least.iteration, least.memory, options_.target_step), order};
 }
 
 SearchNode LayoutSearch::node(SearchNode::Kind kind, const LayoutBound& least, std::uint32_t part, std::uint32_t family,

@@ -7,7 +7,7 @@
 namespace stepcast {
 namespace {
 
-constexpr double runs_nowhere = 1000, unusual = 100, dimension = 10;
+constexpr double runs_nowhere = 1000, unusual = 100, dimension = 10, tight = 5;
 constexpr double tokens_of_context_parallelism = 16384;
 constexpr double small_share = 0.25, enough_share = 0.6;
 constexpr double least_resolution = 0.02, most_resolution = 0.03;
@@ -36,7 +36,10 @@ LayoutPreference::LayoutPreference(const Workload& workload, const Cluster& clus
   for (const PipelineSchedule& s : pipeline_schedules())
     if (delays_weight_gradients(s)) delaying_.push_back(&s);
   enough_ = enough_share * std::max(Bytes(0), cluster.device_memory);
+  tight_ = tight_memory_share * std::max(Bytes(0), cluster.device_memory);
 }
+
+double LayoutPreference::burden_of(Bytes memory) const { return tight_ > Bytes(0) && memory > tight_ ? tight : 0; }
 
 double LayoutPreference::of_dimensions(const Layout& l) const {
   double burden = 0;

@@ -4,10 +4,10 @@
 // A prediction resolves a few per cent of a step (`resolution_of`): layouts within that share of the fastest are
 // equals. Of equals what some framework runs comes first, then the simplest: no context parallelism below 16k tokens,
 // where nobody uses it; no sharded parameters (ZeRO-3) of a model whose weights and gradients fill less than a quarter
-// of a device; few dimensions, each of which is a group of ranks to set up and to debug; then the one that leaves most
-// memory free, as long as less than two fifths of the device are, and the shorter step. Invariant: the burden of a
-// layout depends on the layout alone, and a family's is never above its members'. Not modelled: what a team already
-// runs.
+// of a device; few dimensions, each of which is a group of ranks to set up and to debug; before one switch more a
+// memory that is not tight; then the one that leaves most memory free, as long as less than two fifths of the device
+// are, and the shorter step. Invariant: the burden of a layout depends on the layout and rises with its memory alone,
+// and a family's is never above its members'. Not modelled: what a team already runs.
 #include <stepcast/search/families.hpp>
 
 #include <string>
@@ -27,6 +27,8 @@ class LayoutPreference {
   LayoutPreference(const Workload&, const Cluster&, std::string_view framework);
   /// 0: data parallelism by DDP; each point is something more to set up. Of a resolved plan.
   [[nodiscard]] double burden(const LayoutPlan&, std::int64_t micro_batches) const;
+  /// Beside it, of a memory in which nobody can say whether a job runs (`tight_memory_share`).
+  [[nodiscard]] double burden_of(Bytes memory) const;
   /// What every member of a family has at least.
   [[nodiscard]] double least_burden(const LayoutFamily&) const;
   /// What decides between layouts of one burden, less is better: the memory beyond three fifths of a device, a byte for
@@ -41,7 +43,7 @@ class LayoutPreference {
   std::string_view framework_;
   std::vector<const PipelineSchedule*> delaying_;  ///< schedules whose weight gradients are passes of their own
   bool small_ = false;
-  Bytes enough_;
+  Bytes enough_, tight_;
 };
 
 }  // namespace stepcast

@@ -256,12 +256,17 @@ TEST_CASE("of layouts that take no longer than a target the simplest is that of 
                                           [](const Known& a, const Known& b) { return a.iteration < b.iteration; });
     q.options.objective = Objective::simplest;
     q.options.target_step = fastest->iteration * 1.1;
+    if (draw.coin()) {  // a memory that is tight for some of them
+      q.cluster.device_memory = fastest->memory * (draw.whole(8, 16) / 10.0);
+      q.options.layout.memory_cap = Bytes(1e18);
+    }
     const LayoutPreference preference(q.workload, q.cluster, q.space.framework);
     const auto key = [&](const Known& k) {
       const Answer<Layout> layout = resolved(k.plan.layout, q.cluster.workers(), q.options.layout.global_batch);
       const std::int64_t micro_batches = stepcast::micro_batches(*layout, q.options.layout.global_batch);
-      return std::make_tuple(preference.burden({*layout, k.plan.gradients}, micro_batches),
-                             preference.after_burden(k.iteration, k.memory, q.options.target_step), k.order);
+      return std::make_tuple(
+          preference.burden({*layout, k.plan.gradients}, micro_batches) + preference.burden_of(k.memory),
+          preference.after_burden(k.iteration, k.memory, q.options.target_step), k.order);
     };
     const auto found = best_layouts(q.workload, q.cluster, q.space, q.options);
     check_best(*found, best_of(all, q.options, key));
@@ -269,6 +274,25 @@ TEST_CASE("of layouts that take no longer than a target the simplest is that of 
     others += found->best.front().iteration > fastest->iteration ? 1 : 0;
   }
   CHECK(others > 5);  // it is not just the fastest
+}
+
+TEST_CASE("a memory that is tight weighs more than a switch and less than a dimension") {
+  const Workload workload =
+      workload_of(model_shape_of("gpt:hidden=512,layers=4,heads=8,seq=512"), layout_device(DataType::f16));
+  Cluster cluster = cluster_of_flags(16, 8, "100GbE");
+  cluster.device_memory = Bytes(100e9);
+  const LayoutPreference preference(workload, cluster, {});
+  const auto burden = [&](const char* plan) {
+    LayoutPlan p = layout_plan_of(plan);
+    p.layout = *resolved(p.layout, 16, 64);
+    return preference.burden(p, micro_batches(p.layout, 64));
+  };
+  const double tight = preference.burden_of(Bytes(86e9));
+  CHECK(preference.burden_of(Bytes(84e9)) == 0);
+  CHECK(tight > burden("layout(zero=2, mb=1)/ddp") - burden("layout(mb=1)/ddp"));
+  CHECK(tight < burden("layout(pp=2, mb=1)/ddp") - burden("layout(mb=1)/ddp"));
+  cluster.device_memory = Bytes(0);
+  CHECK(LayoutPreference(workload, cluster, {}).burden_of(Bytes(86e9)) == 0);
 }
 
 TEST_CASE("a framework that has to run them leaves out what it does not, and nothing else") {
