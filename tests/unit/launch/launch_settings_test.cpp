@@ -271,6 +271,10 @@ TEST_CASE("launch settings: DistributedDataParallel says what it holds, and cann
   };
   CHECK(beside("pytorch", 70e9).front().text.find("# a device holds ") == std::string::npos);
   CHECK(beside("pytorch", 70e9).front().cannot.empty());
+  const OwnKernels above{"pytorch", Seconds(1), Bytes(75e9)};
+  CHECK(
+      contains(launch_settings(w, p, {}, Bytes(80e9), {&above, 1}, Bytes(72e9)).front().cannot, "searches plan with"));
+  CHECK(launch_settings(w, p, {}, Bytes(80e9), {&above, 1}, Bytes(76e9)).front().cannot.empty());
   for (const std::string_view framework : {"pytorch", "deepspeed"}) {
     const auto title = [&](const LaunchSettings& s) {
       return s.framework == (framework == "pytorch" ? "PyTorch DDP" : "DeepSpeed");

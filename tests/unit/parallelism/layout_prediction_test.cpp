@@ -439,6 +439,28 @@ TEST_CASE("overlap_tp=products leaves a part of what is gathered and scattered, 
   CHECK(refused(machines(2, 4), "tp=4,sp=on").empty());
 }
 
+TEST_CASE(
+    "overlap_tp=products registers ten whole activations, at the head of a model too, and hides what a kernel set "
+    "can") {
+  const Cluster c = machines(2, 4);
+  const auto buffers = [&](const Workload& w, const std::string& more) {
+    const Answer<LayoutPrediction> p = predict(w, c, "layout(tp=4,mb=2,sp=on" + more + ")/ddp", 16);
+    REQUIRE_MESSAGE(p, p.reason());
+    return p->memory.buffers;
+  };
+  const double activation = 2.0 * 1024 * 1024 * 2;  // samples, tokens, hidden elements, bytes
+  for (const std::string pipeline : {"", ",pp=2"})
+    CHECK((buffers(gpt(), pipeline + ",overlap_tp=products") - buffers(gpt(), pipeline + ",overlap_tp=on")).value() ==
+          Approx(10 * activation));
+  const std::string llama = "hidden=1024,layers=14,heads=16,seq=1024,vocab=51200,attention=flash";
+  const auto tensor = [&](const std::string& kernels, const std::string& more) {
+    return predict(gpt(llama + kernels), c, "layout(tp=4,mb=2,sp=on" + more + ")/ddp", 16)->breakdown.tensor;
+  };
+  CHECK(tensor(",kernels=compiled", ",overlap_tp=on") == tensor(",kernels=compiled", ""));
+  CHECK(tensor(",kernels=compiled", ",overlap_tp=products") < tensor(",kernels=compiled", ""));
+  CHECK(tensor(",kernels=eager", ",overlap_tp=products") == tensor(",kernels=eager", ""));
+}
+
 TEST_CASE("A product beside its gather: the first part alone, then the slower of the next part and its message") {
   const Cluster c = machines(1, 4);
   Layout l;

@@ -114,20 +114,20 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                        fixed(batch + std::floor(batch / 5), 0) + " searches such a range)");
   write_space(out, report);
   write_labelled(out, "gain", gain_text(advice, report.options.objective));
+  const auto less = [&](const LayoutPrediction& other) {
+    return text_of(other.iteration) + ", " + percent(1 - other.iteration / best.iteration) + " less";
+  };
   if (advice.sent_once)
     write_labelled(out, "also try",
                    "ep_comm=deepep, tokens sent once to each machine (inside one, to each device) by DeepEP beside the "
                    "framework: " +
-                       text_of(advice.sent_once->iteration) + ", " +
-                       percent(1 - advice.sent_once->iteration / best.iteration) +
-                       " less (--ep-comm deepep searches with it)");
+                       less(*advice.sent_once) + " (--ep-comm deepep searches with it)");
   if (advice.beside_products)
     write_labelled(out, "also try",
                    "overlap_tp=products, tensor-parallel messages part by part beside the products (Megatron-LM's "
                    "--tp-comm-overlap): " +
-                       text_of(advice.beside_products->iteration) + ", " +
-                       percent(1 - advice.beside_products->iteration / best.iteration) +
-                       " less at best: users report gains, none, and losses (--overlap-tp products searches with it)");
+                       less(*advice.beside_products) +
+                       " at best: users report gains, none, and losses (--overlap-tp products searches with it)");
   for (const ModelOption& faster : advice.faster_options) {
     const bool same = faster.best.plan.layout == best.plan.layout;
     write_labelled(out, "also try",
