@@ -139,7 +139,8 @@ std::vector<Item> model_items() {
       "tokens of the packed document that a token is in on average, "
       "to which attention keeps), ";
   const std::string newer =
-      "; shared=0 experts beside topk, dense=0 layers without experts in front (of dense_ffn=ffn)";
+      "; shared=0 experts beside topk, dense=0 layers without experts in front (of dense_ffn=ffn), expert_bias=no "
+      "(products of experts that add one), clamp=no (a gate whose inputs are limited, GPT-OSS's)";
   const std::string latent = ", kv_rank=0 (latent attention, with q_rank=0, rope=64, v_head=head)";
   const std::string gradients =
       ", linear=dtype (f8, or f4: 8-bit linear layers, or NVFP4), gradients=dtype (f32 for bf16), optimizer=adam (or "

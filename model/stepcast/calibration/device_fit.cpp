@@ -482,8 +482,10 @@ DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, s
                        text_of(out.steps[i].time) + " where it is predicted to take " + text_of(told[i]),
                        "look for another unit, batch, layout or number of devices");
   out.device = problem.device(best->x);
-  out.unmeasured_before = start.relative_error == 0;
-  out.error_before = start.relative_error > 0 ? start.relative_error : unmeasured_spread;
+  if (start.relative_error == 0) out.rates_before = start.products_measured ? RatesOf::products : RatesOf::data_sheet;
+  out.error_before = out.rates_before == RatesOf::steps      ? start.relative_error
+                     : out.rates_before == RatesOf::products ? unmeasured_spread
+                                                             : data_sheet_spread;
   out.device.relative_error = std::max(error_after(out.error_before, out.disagreement(), questions), out.residual());
   for (Eigen::Index i = 0; i < unknowns; ++i) {
     const FreeNumber& f = free_numbers[static_cast<std::size_t>(i)];
@@ -513,12 +515,13 @@ std::vector<std::string> words_of(const DeviceCorrection& c) {
   out.push_back((changed.empty() ? "nothing changed" : changed) + ", from " +
                 counted(static_cast<std::int64_t>(c.steps.size()), "measured step") + "; residual " +
                 percent(c.residual()));
-  const ComputeInterval sides = compute_interval(c.error_before, c.unmeasured_before);
+  const ComputeInterval sides = compute_interval(c.error_before, c.rates_before);
+  const bool unmeasured = c.rates_before != RatesOf::steps;
   out.push_back("80 % interval of the compute: " +
-                (c.unmeasured_before ? "from " + whole_percent(sides.below) + " less to " + whole_percent(sides.above) +
-                                           " more before, no step having been measured, "
-                                     : half(c.error_before) + " either way before, ") +
-                half(c.device.relative_error) + (c.unmeasured_before ? " either way now" : " now"));
+                (unmeasured ? "from " + whole_percent(sides.below) + " less to " + whole_percent(sides.above) +
+                                  " more before, no step having been measured, "
+                            : half(c.error_before) + " either way before, ") +
+                half(c.device.relative_error) + (unmeasured ? " either way now" : " now"));
   for (std::size_t i = 0; i < c.steps.size(); ++i) {
     constexpr double far = 2;  // times the interval: beyond it lies one step of a hundred
     const Seconds told = c.steps[i].time * (1 + c.before[i]);

@@ -47,8 +47,8 @@ struct ChangedNumber {
 /// A device as measured steps correct it, and what they say of it before and after.
 struct DeviceCorrection {
   Device device;
-  double error_before = 0;         ///< relative_error of the device before, or what is known of those without one
-  bool unmeasured_before = false;  ///< it had none: no step of it had been measured
+  double error_before = 0;  ///< relative_error of the device before, or what is known of those without one
+  RatesOf rates_before = RatesOf::steps;  ///< of a device of which no step had been measured
   std::vector<MeasuredStep> steps;
   std::vector<double> before, after;      ///< predicted / measured - 1 of each step
   std::vector<ChangedNumber> changed;     ///< by more than a hundredth

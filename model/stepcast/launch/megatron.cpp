@@ -131,10 +131,16 @@ void add_model(const LaunchInput& in, Arguments& out) {
   }
   if (!m.tied) out.flag("untie-embeddings-and-output-weights");
   if (m.name.starts_with("llama")) {
-    out.flag("swiglu");
+    if (m.clamp) {  // GPT-OSS's gate, with its own numbers
+      out.flag("quick-geglu");
+      out.option("activation-func-clamp-value", std::string("7.0"));
+      out.option("glu-linear-offset", std::string("1.0"));
+    } else {
+      out.flag("swiglu");
+    }
     out.option("normalization", "RMSNorm");
     out.option("position-embedding-type", "rope");
-    out.flag("disable-bias-linear");
+    if (!m.expert_bias) out.flag("disable-bias-linear");
   }
   if (const std::int64_t window = said_of(m, "window", 0); window > 0) {
     out.option("window-size", std::to_string(window - 1) + ",0");  // and the token itself
@@ -231,7 +237,7 @@ void add_state(const LaunchInput& in, Arguments& out) {
   if (l.shard > 0) out.option("num-distributed-optimizer-instances", l.data / l.shard);
   if (l.overlap_gradients) {
     out.flag("overlap-grad-reduce");
-    if (l.zero > 0) out.flag("overlap-param-gather");
+    if (l.zero == 3 || (l.zero > 0 && l.overlap_gather)) out.flag("overlap-param-gather");
     if (const double bucket = in.bucket_elements(); bucket > 0 && l.data > 1 && l.zero <= 1)
       out.option("ddp-bucket-size", std::int64_t(bucket));
   }

@@ -90,7 +90,12 @@ std::string why_not_titan(const LaunchInput& in) {
     return "its compiler is what takes products apart (overlap_tp=products with kernels=compiled in the model)";
   if (l.context_exchange == ContextExchange::all_to_all)
     return "its context parallelism gathers keys and values, and exchanges no heads (cp_comm=a2a)";
-  if (l.zero == 1) return "it has no mode that divides the optimizer state alone";
+  if (l.zero == 1 && l.pipeline == 1 && in.micro_batches > 1 && l.data > 1)
+    return "it reduces gradients in every micro-batch (zero=2 or 3), but in pipelines";
+  if (l.zero > 1 && l.pipeline > 1 && l.data > 1)
+    return "its pipelines keep whole gradients until a stage's last micro-batch (zero=1)";
+  if (l.zero > 0 && l.zero < 3 && l.data > 1 && !l.overlap_gather)
+    return "it gathers the weights of each block ahead of its first forward pass (overlap_gather=on)";
   if (gathers_again(in))
     return "behind each micro-batch it frees the weights that zero=2 keeps for the step (zero=3, or one micro-batch)";
   if (l.zero == 0 && l.data > 1 && l.tensor * l.context * l.pipeline > 1)

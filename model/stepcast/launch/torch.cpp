@@ -101,18 +101,20 @@ std::string accumulation_lines(const LaunchInput& in, bool casts) {
     return autocast(in.workload) + "  # batches of " + samples + " a device\n    loss = loss_of(model, batch)\n" +
            (scales ? "scaler.scale(loss).backward()" : "loss.backward()") + overlap + last;
   std::string text = "for i, batch in enumerate(micro_batches):  # " + count + " a step, of " + samples + " a device\n";
-  // no_sync() would keep whole gradients on every device: what is divided is reduced in every micro-batch.
+  // Whole gradients stay on every device until the last micro-batch; what is divided is reduced in every one.
   const bool divided = in.layout.zero >= 2;
+  const std::string is_last = "(i == " + std::to_string(in.micro_batches - 1) + ")\n";
   std::string margin = "    ";
-  if (!divided) {
+  if (in.layout.zero == 0) {
     text += margin + "with contextlib.nullcontext() if i == " + std::to_string(in.micro_batches - 1) +
             " else model.no_sync():\n";
     margin += "    ";
   }
-  if (in.layout.zero == 2)  // else it would gather the weights again in every micro-batch
-    text += margin + "model.set_reshard_after_backward(i == " + std::to_string(in.micro_batches - 1) + ")\n";
-  if (in.layout.shard > 0)  // HSDP: gradients are summed across the groups behind the last one
-    text += margin + "model.set_requires_all_reduce(i == " + std::to_string(in.micro_batches - 1) + ")\n";
+  if (in.layout.zero == 1) text += margin + "model.set_requires_gradient_sync" + is_last;
+  // Else it would gather the weights again in every micro-batch.
+  if (in.layout.zero == 1 || in.layout.zero == 2) text += margin + "model.set_reshard_after_backward" + is_last;
+  // HSDP: gradients are summed across the groups behind the last one.
+  if (in.layout.shard > 0 && divided) text += margin + "model.set_requires_all_reduce" + is_last;
   if (casts) text += margin + autocast(in.workload) + "\n    ";
   text += margin + "loss = loss_of(model, batch)\n" + margin + loss + " / " + count + backward;
   return text + (divided ? "  # reduced every time: whole gradients would be held otherwise" : "") + overlap + last;
@@ -209,7 +211,8 @@ std::string why_not_ddp(const LaunchInput& in) {
   if (std::string why = beyond_data_parallel(in.layout); !why.empty()) return why;
   if (in.layout.zero > 1) return "it does not divide gradients or parameters (fully_shard does)";
   if (in.layout.zero == 1)
-    return "zero=1 scatters gradients; ZeroRedundancyOptimizer sums whole ones and broadcasts whole parameters";
+    return "zero=1 scatters gradients, as fully_shard does; ZeroRedundancyOptimizer sums whole ones and broadcasts "
+           "whole parameters";
   if (in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name != "ddp" && in.layout.data > 1)
     return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
   return too_large_under_autocast(in);
@@ -236,7 +239,8 @@ std::string why_not_fsdp(const LaunchInput& in) {
   if (std::string why = why_not_offloaded(l); !why.empty()) return why;
   if (std::string why = beyond_data_parallel(l); !why.empty()) return why;
   if (l.zero == 0) return "nothing is divided (zero=0): DistributedDataParallel does that";
-  if (l.zero == 1) return "it has no mode that divides the optimizer state alone (zero=2 divides gradients, too)";
+  if (l.zero < 3 && l.data > 1 && !l.overlap_gather)
+    return "it gathers the weights of each block ahead of its first forward pass (overlap_gather=on)";
   if (std::string why = plain_zero(l, true); !why.empty()) return why;
   if (l.zero == 3 && l.units_in_flight == 1) return "it gathers the next unit ahead of its use (in_flight=2)";
   return {};

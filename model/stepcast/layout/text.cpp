@@ -229,7 +229,7 @@ void read_offload(Layout& l, std::string_view value, const SpecPlace& place) {
   });
 }
 
-constexpr std::array<Field, 30> fields{{
+constexpr std::array<Field, 31> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     {"cp_comm", "how they exchange keys and values: p2p (a ring beside attention), allgather, a2a (of heads); p2p",
@@ -314,6 +314,10 @@ constexpr std::array<Field, 30> fields{{
     toggle<&Layout::overlap_pipeline, true>("overlap_pp", "sends between stages run beside compute: on, off; on"),
     toggle<&Layout::overlap_gradients, true>("overlap_dp",
                                              "gradients travel during the last backward pass: on, off; on"),
+    toggle<&Layout::overlap_gather, true>(
+        "overlap_gather",
+        "zero=1 and 2: updated parameters are gathered beside the next step's first forward pass (Megatron-LM's "
+        "--overlap-param-gather, fully_shard), or all behind the update (DeepSpeed): on, off; on"),
     {"scheme", "how products are divided (list schemes); 1d",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
        l.scheme = &tensor_schemes()[choice_of(value, place, names_of(tensor_schemes()))];

@@ -293,7 +293,7 @@ Answer<Seconds> by_zero(const Workload& w, const PricedSplit& split, const Layou
                         std::span<const std::uint32_t> units, const Profile& profile) {
   const Answer<GradientBuckets> reduced = zero_buckets(profile, split, l, spec);
   if (!reduced) return Inapplicable{reduced.reason()};
-  if (l.zero == 3) return reduced->exposed;
+  if (l.zero == 3 || gathers_ahead(w, l)) return reduced->exposed;
   const Answer<GatheredParameters> spread = gathered_parameters(w, split, split, spec, units, profile);
   if (!spread) return Inapplicable{spread.reason()};
   return reduced->exposed + spread->time();
@@ -311,7 +311,8 @@ class ChosenGradients {
     Profile profile = stage_profile(workload_, split_, layout_, units_, &layers_to);
     if (any([](int zero) { return zero > 0; }))
       if (std::string why = unsuitable_for_zero(spec_); !why.empty()) return Inapplicable{std::move(why)};
-    const Answer<Seconds> spread = gathered_by_group(profile);
+    const bool ahead = gathers_ahead(workload_, layout_);
+    const Answer<Seconds> spread = ahead ? Answer<Seconds>(Seconds(0)) : gathered_by_group(profile);
     if (!spread) return spread;
     const Answer<Seconds> reduced = reduced_after_passes(std::move(profile), layers_to, loop);
     if (!reduced) return reduced;

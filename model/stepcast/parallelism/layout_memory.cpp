@@ -54,7 +54,7 @@ struct Buffers {
   Bytes received;
 };
 /// PyTorch's fully_shard: whole weights in four bytes, divided, and units of them gathered in two.
-bool fully_shards(const Workload& w, const Layout& l) { return has_copies(w) && l.zero >= 2; }
+bool fully_shards(const Workload& w, const Layout& l) { return has_copies(w) && l.zero >= 1; }
 
 /// What is there at one time of a backward pass beside weights and optimizer.
 struct Moment {
@@ -82,7 +82,8 @@ ShardedDevice sharded_device(const Workload& w, std::span<const DividedMemory> p
     const Held held = held_of(l, in);
     const bool there = !l.offloads(Offloaded::parameters);
     if (there) d.held.weights += held.at(l.zero >= 3);
-    if (there) d.held.gradients += held.divided;
+    // Whole ones add up over micro-batches, and what is left of the last one is divided.
+    if (there) d.held.gradients += held.at(l.zero >= 2 || in.one_pass);
     if (!l.offloads(Offloaded::optimizer)) d.held.optimizer += held.divided;
     const Kept kept = kept_of(l, in);
     d.host += kept.host + state_with_host(l, held, bytes);
@@ -199,7 +200,7 @@ void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput&
 bool under_autocast(const Workload& w, const Layout& l) {
   const bool mixed = w.shape && w.bytes_of_weight < 4;
   const bool alone = l.tensor * l.context * l.expert == 1 && l.shard == 0 && l.unit_choices.empty();
-  return mixed && alone && l.zero <= (l.pipeline == 1 ? 1 : 0);
+  return mixed && alone && l.zero == 0;
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ void set_interval(const LayoutTables& state, LayoutPrediction& p) {
   const Seconds compute = p.iteration - communication - by_host;
   const LinksMargin links = margin_of_links(state.cluster, communication.value());
   const double of_model = p.devices > 1 ? residual_of(state.workload, p.plan.layout) * p.iteration.value() : 0;
-  const ComputeInterval device = compute_interval(state.workload.relative_error, state.workload.unmeasured);
+  const ComputeInterval device = compute_interval(state.workload.relative_error, state.workload.rates);
   const bool known = state.cluster.host.updates > 0;
   const auto half = [&](double of_compute, double of_links, double of_host) {
     const double host = known ? 0 : of_host * by_host.value();

@@ -112,7 +112,8 @@ class StepWriter : public PassTaker {
         groups_(tables.cluster),
         prices_(groups_, l_),
         units_(e.split->sequence(workload_)),
-        sharded_(divides_gradients(*e.split, l_)) {}
+        sharded_(divides_gradients(*e.split, l_)),
+        gathers_(sends_in_passes(workload_, *e.split, l_) && gathers_ahead(workload_, l_)) {}
 
   Answer<LayoutStep> step() {
     if (!l_.unit_choices.empty())
@@ -206,6 +207,7 @@ class StepWriter : public PassTaker {
   };
   struct DeviceState {
     After chain;
+    After begin;                            // of the passes
     After link[3];                          // last send, by output
     std::map<std::uint32_t, After> source;  // last receive, by sender
     After gradients;                        // ends of all that the update waits for
@@ -425,7 +427,8 @@ class StepWriter : public PassTaker {
     const std::string prefix = pass_name(pass) + " ";
     DeviceGradients& sums = device_[pass.device].sums;
     const bool hooked = last && sums.any && !sums.ends.empty();
-    const bool shards = sharded_ && pass.slot.pass != PipelinePass::weight_gradient;
+    const bool shards = (sharded_ && pass.slot.pass != PipelinePass::weight_gradient) ||
+                        (gathers_ && forward && pass.slot.micro_batch == 0);
     std::vector<std::uint32_t> units(stage.units);
     for (std::uint32_t i = 0; i < stage.units; ++i)
       units[i] = forward ? stage.first + i : stage.first + stage.units - 1 - i;
@@ -450,19 +453,21 @@ class StepWriter : public PassTaker {
       }
       return;
     }
-    write_sharded(nodes, units, passes, pass.slot, prefix, ends);
+    write_sharded(nodes, units, passes, pass, prefix, ends);
   }
 
   /// sharded_pass() message by message.
   void write_sharded(DeviceNodes& nodes, const std::vector<std::uint32_t>& units, std::vector<UnitPass>& passes,
-                     const PipelineSlot& slot, const std::string& prefix, DeviceGradients* ends) {
-    const bool forward = slot.pass == PipelinePass::forward;
+                     const OrderedPass& pass, const std::string& prefix, DeviceGradients* ends) {
+    const bool forward = pass.slot.pass == PipelinePass::forward;
+    // Of ZeRO-1 and 2, whose messages do not wait for the micro-batch.
+    const bool early = forward && pass.slot.micro_batch == 0 && l_.zero < 3;
     std::vector<ShardedTransfers> sent;
     std::vector<ShardedUnit> timed;
     for (std::size_t i = 0; i < units.size(); ++i) {
       sent.push_back(sharded_transfers(workload_, *e_.split, l_, units[i], units_[units[i]], messages_));
       if (!forward) sent.back().gather = sent.back().again;
-      else if (slot.micro_batch == 0) sent.back().gather = sent.back().first;
+      else if (pass.slot.micro_batch == 0) sent.back().gather = sent.back().first;
       if (forward) sent.back().reduce = sent.back().across = {}, sent.back().codec = Seconds(0);
       passes[i].codec = sent.back().codec;
       Seconds work = passes[i].codec;
@@ -470,15 +475,16 @@ class StepWriter : public PassTaker {
       timed.push_back({sent.back().gather.time(), work, sent.back().reduce.time() + sent.back().across.time()});
     }
     const bool beside = overlaps_sharding(workload_, l_);
+    const std::int64_t in_flight = early ? first_in_flight(l_) : l_.units_in_flight;
     if (beside) {
       std::vector<Seconds> computes;
-      (void)sharded_pass(timed, l_.units_in_flight, cluster_.contention.compute_under_communication, &computes);
+      (void)sharded_pass(timed, in_flight, cluster_.contention.compute_under_communication, &computes);
       for (std::size_t i = 0; i < units.size(); ++i) make_longer(passes[i], computes[i] - timed[i].compute);
     }
     After channel;
     std::vector<After> gathered(units.size());
     const auto message = [&](std::size_t i, const ShardedMessage& m) {
-      After after = nodes.chain;
+      After after = early ? device_[pass.device].begin : nodes.chain;
       add_to(after, channel);
       channel = write_shard(nodes, m, std::move(after), prefix + unit_name(units[i]));
       if (!beside) nodes.chain = channel;
@@ -486,7 +492,7 @@ class StepWriter : public PassTaker {
     const auto gather = [&](std::size_t i) {
       if (timed[i].gather > Seconds(0)) message(i, sent[i].gather), gathered[i] = channel;
     };
-    const std::size_t room = beside ? std::min(static_cast<std::size_t>(l_.units_in_flight), units.size()) : 0;
+    const std::size_t room = beside ? std::min(static_cast<std::size_t>(in_flight), units.size()) : 0;
     for (std::size_t i = 0; i < room; ++i) gather(i);
     for (std::size_t i = 0; i < units.size(); ++i) {
       if (!beside) gather(i);
@@ -571,7 +577,7 @@ class StepWriter : public PassTaker {
       for (std::size_t v = 0; v < again_.size(); ++v)
         again_[v] = blocks.again(l_.recomputed_blocks, e_.staged->stages[v].first, e_.staged->stages[v].units);
     }
-    if (sharded_) {
+    if (sharded_ || gathers_) {
       const Answer<ShardedMessages> messages = sharded_messages(workload_, *e_.split, l_, plan_);
       if (!messages) return messages.reason();
       messages_ = *messages;
@@ -588,6 +594,7 @@ class StepWriter : public PassTaker {
       nodes.compute("what a step has besides", e_.iteration - work);
       if (device_[d].sums.timeline) write_tasks(nodes, device_[d], When::early);
       keep(d, nodes);
+      device_[d].begin = device_[d].chain;
     }
     return {};
   }
@@ -900,7 +907,7 @@ class StepWriter : public PassTaker {
     nodes.chain = state.gradients;
     nodes.compute("update", tables_.update(l_, e_.pipeline->devices[d]));
     if (state.sums.timeline) write_tasks(nodes, state, When::late);
-    if (state.sums.any && (l_.zero == 1 || l_.zero == 2)) {
+    if (state.sums.any && (l_.zero == 1 || l_.zero == 2) && !gathers_ahead(workload_, l_)) {
       const Answer<GatheredParameters> g =
           gathered_parameters(workload_, *e_.split, *e_.split, plan_, state.sums.content, state.sums.profile);
       if (g && g->time() > Seconds(0))
@@ -927,7 +934,7 @@ class StepWriter : public PassTaker {
   PricedGroups groups_;
   GroupPrices prices_;
   std::span<const std::uint32_t> units_;
-  bool sharded_, delays_ = false, too_many_ = false;
+  bool sharded_, gathers_, delays_ = false, too_many_ = false;
   ShardedMessages messages_;
   std::vector<std::vector<Recomputation>> again_;  // by virtual stage
   std::map<std::pair<std::uint32_t, Recomputation>, UnitSegments> segments_;

@@ -27,10 +27,11 @@ double share_sent_once(const Workload& workload, const Cluster& cluster, const L
   return std::min(1.0, places * (1 - missed) / chosen);
 }
 
-/// Without sharding, and in stage 1, weights and gradients are copied whole (weight_copies). FSDP casts its shard,
-/// sends it, and copies the units' weights out of what was gathered, for either pass (stage 3) or once (2); gradients
-/// go in the type that is sent into the buffer that is scattered (chunk_cat). A device alone sends to itself, which are
-/// copies, too. Source: PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py.
+/// Without sharding, and in DeepSpeed's stage 1, weights and gradients are copied whole (weight_copies). FSDP casts its
+/// shard, sends it, and copies the units' weights out of what was gathered, for either pass (stage 3), once (2), or
+/// once a step (1); gradients go in the type that is sent into the buffer that is scattered (chunk_cat), or, in stage
+/// 1, are added to those of the micro-batches before, in that type. A device alone sends to itself, which are copies,
+/// too. Source: PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py.
 ///
 /// DeepSpeed's stages 2 and 3 copy gradients into its buckets. Source: DeepSpeed 0.8 to 0.14, stage_1_and_2.py and
 /// stage3.py of runtime/zero. Not modelled: that its BF16_Optimizer, which is stage 1 with four-byte gradients,
@@ -66,8 +67,11 @@ void add_copies(const Workload& workload, const Layout& l, double slowness, Pric
   const Seconds gather = moved([&](std::int64_t sharing) { return shared(cast, sharing) + second + 2 * weight; });
   const Seconds again = l.backward_shard > 0 ? moved([&](std::int64_t) { return 2 * weight; }) : gather;
   const Seconds scatter = copy + moved([&](std::int64_t sharing) { return sharing == 1 ? 2 * gradient : 0; });
-  p.copies_forward = {forward, forward, gather, gather};
-  p.copies_backward = {backward, backward, scatter, again + scatter};
+  const double summed = weight + 2 * gradient;
+  const Seconds added = gradient > weight ? widened(summed) : moved([&](std::int64_t) { return summed; });
+  p.copies_once = gather;
+  p.copies_forward = {forward, Seconds(0), gather, gather};
+  p.copies_backward = {backward, added, scatter, again + scatter};
 }
 
 /// What DeepSpeed's kernels read and write (DeepSpeed 0.19: CUDAQuantizer of zero/partition_parameters.py,

@@ -58,7 +58,7 @@ struct PricedUnit {
   Seconds forward_issue, backward_issue;                                   ///< UnitCost's: of the host
   Seconds paced;                                                           ///< UnitCost's: by the host
   bool waits_forward = false;                                              ///< UnitCost's
-  Seconds forward_hooks, backward_hooks;  ///< what the host does besides under PyTorch's ZeRO-2 and 3
+  Seconds forward_hooks, backward_hooks;  ///< what the host does besides under PyTorch's fully_shard
   std::array<Seconds, recomputed_module_count> module_times{};  ///< parts of `forward`
   Seconds modules;                                              ///< their sum over those that the layout does again
   Seconds gathered_again;               ///< what recomputation by operators sends over the tensor group
@@ -68,6 +68,7 @@ struct PricedUnit {
   /// By ZeRO stage: what PyTorch and DeepSpeed copy and cast of weights before a pass, and of their gradients behind
   /// it.
   std::array<Seconds, 4> copies_forward{}, copies_backward{};
+  Seconds copies_once;  ///< beside the gather of a step, under fully_shard that keeps what it gathered (ZeRO-1)
   UnitQuantizing quantizing;
   double parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::array<Bytes, recomputation_count> kept{};

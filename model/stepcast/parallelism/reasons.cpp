@@ -134,6 +134,10 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
   if (l.zero >= 2)
     out.push_back("zero=" + std::to_string(l.zero) +
                   " reduces gradients unit by unit in every micro-batch; the plan's buckets play no part");
+  if ((l.zero == 1 || l.zero == 2) && l.data * l.context > 1)
+    out.emplace_back(gathers_ahead(w, l)
+                         ? "updated parameters are gathered beside the first forward pass of the next step"
+                         : "all updated parameters are gathered behind the update");
   if (l.shard > 0)
     out.push_back("ZeRO divides within groups of " + std::to_string(l.shard) +
                   " data-parallel ranks; shards of gradients are summed across the " +
@@ -223,7 +227,7 @@ std::string too_much_for_host(Bytes of_host, const Cluster& cluster) {
 std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, const Layout& l, const PlanSpec& plan,
                                      Bytes memory_cap) {
   std::vector<std::string> out;
-  if (w.unmeasured) out.push_back(unmeasured_text(w.device ? w.device->name : ""));
+  if (w.rates != RatesOf::steps) out.push_back(unmeasured_text(w.device ? w.device->name : "", w.rates));
   else if (w.relative_error == 0) out.emplace_back("the compute times have no known error: the interval leaves it out");
   if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
     out.push_back("cluster '" + cluster.name +

@@ -76,11 +76,19 @@ UnitPasses paced(const UnitPasses& host, const UnitPasses& device, bool host_wai
   return {forward, std::max({issued, ran, host.forward + device.backward}) - forward};
 }
 
-/// What the host needs for a unit, under PyTorch's ZeRO-2 and 3 its part of FSDP with it.
+/// What the host needs for a unit, under PyTorch's fully_shard its part of that with it.
 UnitPasses issued(const PricedUnit& u, Recomputation r, int zero) {
   UnitPasses issue{u.forward_issue, u.backward_issue + again(u, r).compute};
-  if (zero >= 2) issue.forward += u.forward_hooks, issue.backward += u.backward_hooks;
+  if (zero >= 1) issue.forward += u.forward_hooks, issue.backward += u.backward_hooks;
   return issue;
+}
+
+/// Whether ZeRO divides some unit over several ranks, in a stage of which that is true.
+template <class Stage>
+bool divides_some(const PricedSplit& split, const Layout& l, const Stage& stage) {
+  for (std::uint32_t unit = 0; unit < split.units.size(); ++unit)
+    if (stage(split.layout(unit, l).zero) && split.own(unit).sharding().members > 1) return true;
+  return false;
 }
 
 /// The units of one virtual stage, in forward order, whose gathers and reductions run beside them; and what the host
@@ -93,10 +101,13 @@ class StagePasses {
         layout_(l),
         messages_(messages),
         sharded_(divides_gradients(split, l)),
+        gathers_(gathers_first(w, split, l)),
         waits_(host_waits(w, split, l)) {}
 
   /// Whether a stage takes something else than its units one by one.
   [[nodiscard]] bool any() const { return sharded_ || host_is_ahead(); }
+  /// Whether the first forward pass of a step gathers what the others find there.
+  [[nodiscard]] bool gathers() const { return gathers_ || makes_copy(); }
   void add(std::uint32_t number, std::uint32_t unit, Recomputation recomputation) {
     const PricedUnit& u = split_.units[unit];
     const ShardedTransfers sent = sharded_transfers(workload_, split_, layout_, number, unit, messages_);
@@ -105,7 +116,7 @@ class StagePasses {
     const bool waits = u.forward_idle != Seconds(0) || u.backward_idle != Seconds(0);
     const UnitPasses passes = waits ? unit_passes(on_device(u), recomputation, zero) : elapsed;
     forward_.push_back({sent.gather.time(), passes.forward, {}});
-    if (makes_copy()) first_.push_back({sent.first.time(), passes.forward, {}});
+    if (gathers()) first_.push_back({sent.first.time(), passes.forward, {}});
     backward_.push_back({sent.again.time(), passes.backward + sent.codec, sent.reduce.time() + sent.across.time()});
     const UnitPasses issue = issued(u, recomputation, zero);
     host_.forward += issue.forward;
@@ -118,17 +129,26 @@ class StagePasses {
   struct Passes {
     UnitPasses elapsed, waits;
     Seconds one_by_one;
-    Seconds first;  ///< VirtualStage::longer_first
   };
   [[nodiscard]] Passes passes() {
     std::reverse(backward_.begin(), backward_.end());
     const UnitPasses device{end_of(forward_), end_of(backward_)};
     const UnitPasses elapsed = paced(host_, device, workload_.host_waits);
     const Seconds idle = elapsed.forward - device.forward + (elapsed.backward - device.backward);
-    const Seconds first = makes_copy() ? std::max(Seconds(0), end_of(first_) - elapsed.forward) : Seconds(0);
     constexpr double rounding = 1e-9;
-    if (idle <= rounding * elapsed.backward) return {elapsed, {}, one_by_one_, first};
-    return {elapsed, {elapsed.forward - device.forward, elapsed.backward - device.backward}, one_by_one_, first};
+    if (idle <= rounding * elapsed.backward) return {elapsed, {}, one_by_one_};
+    return {elapsed, {elapsed.forward - device.forward, elapsed.backward - device.backward}, one_by_one_};
+  }
+  /// VirtualStage::longer_first beside forward passes of `others`, of a stage to which a step's first micro-batch comes
+  /// so late.
+  [[nodiscard]] Seconds longer_first(Seconds others, Seconds comes) {
+    if (!makes_copy()) {
+      for (ShardedUnit& u : first_) {
+        const Seconds before = std::min(comes, u.gather);
+        u.gather -= before, comes -= before;
+      }
+    }
+    return std::max(Seconds(0), end_of(first_, first_in_flight(layout_)) - others);
   }
   [[nodiscard]] Seconds copies() const { return copies_; }
   [[nodiscard]] bool sharded() const { return sharded_; }
@@ -137,9 +157,15 @@ class StagePasses {
  private:
   /// Whether the first forward pass of a step gathers over all ranks, and the others do not.
   [[nodiscard]] bool makes_copy() const { return split_.backward && keeps_second_copy(workload_); }
+  [[nodiscard]] static bool gathers_first(const Workload& w, const PricedSplit& split, const Layout& l) {
+    return gathers_ahead(w, l) && divides_some(split, l, [](int zero) { return zero == 1 || zero == 2; });
+  }
   [[nodiscard]] Seconds end_of(const std::vector<ShardedUnit>& units) const {
+    return end_of(units, layout_.units_in_flight);
+  }
+  [[nodiscard]] Seconds end_of(const std::vector<ShardedUnit>& units, std::int64_t in_flight) const {
     if (overlaps_sharding(workload_, layout_))
-      return sharded_pass(units, layout_.units_in_flight, split_.data->cluster.contention.compute_under_communication);
+      return sharded_pass(units, in_flight, split_.data->cluster.contention.compute_under_communication);
     Seconds sum;
     for (const ShardedUnit& u : units) sum += u.gather + u.compute + u.reduce;
     return sum;
@@ -149,7 +175,7 @@ class StagePasses {
   const PricedSplit& split_;
   const Layout& layout_;
   const ShardedMessages& messages_;
-  bool sharded_, waits_;
+  bool sharded_, gathers_, waits_;
   std::vector<ShardedUnit> forward_, first_, backward_;  // on the device
   UnitPasses host_;                                      // what it needs for them
   Seconds one_by_one_, copies_;
@@ -310,10 +336,17 @@ std::vector<Recomputation> Blocks::again(std::int64_t recomputed, std::uint32_t 
 }
 
 bool divides_gradients(const PricedSplit& split, const Layout& l) {
-  if (l.offloads(Offloaded::parameters)) return true;
-  for (std::uint32_t unit = 0; unit < split.units.size(); ++unit)
-    if (split.layout(unit, l).zero >= 2 && split.own(unit).sharding().members > 1) return true;
-  return false;
+  return l.offloads(Offloaded::parameters) || divides_some(split, l, [](int zero) { return zero >= 2; });
+}
+
+bool gathers_ahead(const Workload& w, const Layout& l) {
+  const bool waits = w.shape && w.shape->kernels == KernelSet::deepspeed;
+  return l.overlap_gather && overlaps_sharding(w, l) && !waits;
+}
+
+bool sends_in_passes(const Workload& w, const PricedSplit& split, const Layout& l) {
+  return divides_gradients(split, l) ||
+         (gathers_ahead(w, l) && divides_some(split, l, [](int zero) { return zero == 1; }));
 }
 
 namespace {
@@ -329,9 +362,11 @@ class UnitTransfers {
         host_(host_of(split.data->cluster).copies),
         from_host_(layout_.offloads(Offloaded::parameters)),
         shares_(own_.sharding().members > 1),
+        ahead_(stepcast::gathers_ahead(w, layout)),
         hidden_(overlaps_sharding(w, layout) && (layout.units_in_flight > 1 || !gathers())) {}
 
   [[nodiscard]] bool gathers() const { return layout_.zero == 3 && (shares_ || from_host_); }
+  [[nodiscard]] bool gathers_ahead() const { return ahead_ && shares_ && (layout_.zero == 1 || layout_.zero == 2); }
   [[nodiscard]] bool reduces() const { return layout_.zero >= 2 && (shares_ || from_host_); }
 
   [[nodiscard]] ShardedMessage gather(ShardedOver over, const ModifiedMessage& message) const {
@@ -418,7 +453,7 @@ class UnitTransfers {
   const Layout& layout_;
   const PricedSplit& own_;
   BytesPerSecond host_;
-  bool from_host_, shares_, hidden_;
+  bool from_host_, shares_, ahead_, hidden_;
 };
 
 }  // namespace
@@ -434,6 +469,10 @@ ShardedTransfers sharded_transfers(const Workload& w, const PricedSplit& split, 
     out.first = out.gather = unit_sends.gather(ShardedOver::all, down);
     out.again = own.backward ? unit_sends.gather(ShardedOver::backward, down) : out.gather;
     if (own.backward && keeps_second_copy(w)) out.gather = out.again;
+  } else if (unit_sends.gathers_ahead()) {
+    out.first = unit_sends.gather(ShardedOver::all, down);
+    // Casts and copies of what the other passes find there.
+    if (has_copies(w) && split.layout(unit, layout).zero == 1) out.first.copies += split.units[unit].copies_once;
   }
   if (unit_sends.reduces() && own.machine) {
     out.reduce = unit_sends.reduce_codes(ShardedOver::machine);
@@ -491,11 +530,14 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
   // Most stages hold as many units of the same kinds as the one before, and take as long.
   const auto like_the_one_before = [&](std::uint32_t v) {
     if (v == 0 || !messages.reduce.empty() || !messages.gather.empty()) return false;
+    if (out.stages[v - 1].longer_first > Seconds(0)) return false;
     return std::ranges::equal(units.subspan(first[v - 1], first[v] - first[v - 1]),
                               units.subspan(first[v], first[v + 1] - first[v]));
   };
   std::int64_t most_blocks = 0;
+  Seconds comes;  // the first micro-batch to the stage
   for (std::uint32_t v = 0; v < virtual_stages; ++v) {
+    if (v > 0) comes += out.chunks[v - 1].forward + out.stages[v - 1].longer_first;
     VirtualStage& stage = out.stages[v];
     ChunkTimes& times = out.chunks[v];
     if (like_the_one_before(v)) {
@@ -518,7 +560,7 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       const Recomputation r = some ? again[u - first[v]] : split.layout(unit, l).recomputation;
       add(stage, times, split.units[unit], r, split.layout(unit, l).zero);
       if (r == Recomputation::full) together.add(stage, split.units[unit]);
-      if (passes.any()) passes.add(u, unit, r);
+      if (passes.any() || passes.gathers()) passes.add(u, unit, r);
     }
     if (passes.any()) {
       const StagePasses::Passes all = passes.passes();
@@ -531,13 +573,13 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       stage.parts.compute -= all.one_by_one;
       stage.parts.sharding = forward + backward + all.one_by_one - passes.copies();
       stage.waits = all.waits;
-      stage.longer_first = all.first;
       stage.parts.idle = all.waits.forward + all.waits.backward;
       if (passes.host_is_ahead()) stage.parts.meanwhile = stage.parts.idle, stage.parts.paced = Seconds(0);
       // A host that sets the pace issues what sharding adds, too, beside which the device sends.
       if (stage.parts.idle > Seconds(0) || !passes.sharded())
         stage.parts.compute += std::exchange(stage.parts.sharding, Seconds(0));
     }
+    if (passes.gathers()) stage.longer_first = passes.longer_first(times.forward, comes);
     if (l.offloads(Offloaded::activations)) offload_activations(stage, times, host_of(split.data->cluster).copies);
     add_sends(v);
   }

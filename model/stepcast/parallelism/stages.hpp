@@ -9,7 +9,9 @@
 #include <stepcast/parallelism/sharded_messages.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -33,9 +35,11 @@ struct UnitPasses {
 struct VirtualStage {
   std::uint32_t first = 0, units = 0;
   PassParts parts;
-  UnitPasses waits;      ///< for the host, which `parts.idle` sums up
-  Seconds longer_first;  ///< by which the forward pass of a step's first micro-batch takes longer than the others
-  UnitPasses copies;     ///< by which copies of offloaded activations make a pass longer; in `parts.copies`
+  UnitPasses waits;  ///< for the host, which `parts.idle` sums up
+  /// By which the forward pass of a step's first micro-batch takes longer than the others, since parameters are
+  /// gathered in it. Those of ZeRO-1 and 2 are on their way from the beginning of the step.
+  Seconds longer_first;
+  UnitPasses copies;  ///< by which copies of offloaded activations make a pass longer; in `parts.copies`
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
   Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
   Bytes largest_boundary;         ///< of what its units hand on
@@ -75,6 +79,17 @@ struct StagedSplit {
 [[nodiscard]] UnitPasses unit_passes(const PricedUnit&, Recomputation, std::optional<int> zero);
 /// Whether some unit's gradients are reduced in every micro-batch (ZeRO-2 and 3), or parameters are with the host.
 [[nodiscard]] bool divides_gradients(const PricedSplit&, const Layout& resolved);
+/// Whether ZeRO-1 and 2 gather updated parameters unit by unit beside the first forward pass of the next step; else all
+/// of them behind the update, as DeepSpeed's optimizers do (all_gather_dp_groups of runtime/utils.py).
+[[nodiscard]] bool gathers_ahead(const Workload&, const Layout&);
+/// How many units are gathered at a time in the first forward pass of a step: there is room for all where they stay.
+[[nodiscard]] inline std::int64_t first_in_flight(const Layout& l) {
+  const bool frees =
+      l.zero == 3 || std::ranges::any_of(l.unit_choices, [](const UnitChoice& c) { return c.zero == 3; });
+  return frees ? l.units_in_flight : std::numeric_limits<std::int64_t>::max();
+}
+/// Whether the passes of some unit send what ZeRO divides: gradients, parameters, or both.
+[[nodiscard]] bool sends_in_passes(const Workload&, const PricedSplit&, const Layout& resolved);
 /// Time of a collective on `bytes` in the group; `hidden`: while the devices compute, which may slow it down.
 [[nodiscard]] Seconds exchange(const PricedGroup&, Operation, Bytes, bool hidden);
 
@@ -91,7 +106,7 @@ struct ShardedMessage {
 };
 struct ShardedTransfers {
   ShardedMessage gather;  ///< of its parameters, in the forward pass (ZeRO-3)
-  ShardedMessage first;   ///< the same in the first micro-batch of a step
+  ShardedMessage first;   ///< the same in the first micro-batch of a step (ZeRO-1 and 2 as well: gathers_ahead)
   ShardedMessage again;   ///< in the backward pass
   ShardedMessage reduce;  ///< of its gradients, in the backward pass (ZeRO-2 and 3)
   ShardedMessage across;  ///< behind that, of what was summed within machines (qgz)

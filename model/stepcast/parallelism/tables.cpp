@@ -273,17 +273,18 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
   const auto& split = split_entry(l);
   e.split = &split.value;
   if (!e.split->unsuitable.empty()) return nullptr;
-  const bool sharded = divides_gradients(*e.split, l);
+  const bool sharded = sends_in_passes(workload, *e.split, l);
   std::uint64_t division = 0;
   if (!l.stage_units.empty()) division = divisions_.try_emplace(l.stage_units, divisions_.size() + 1).first->second;
   const TableKey staged_key{
       split.number,
       virtual_stages_of(l),
       word(l.recomputed_blocks, l.recomputed_together << 3 | static_cast<std::int64_t>(l.recomputation)),
-      std::uint64_t{l.offloaded} << 8 | (sharded ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients})
-                                         : copies_differ_by_stage(workload) ? static_cast<std::uint64_t>(l.zero << 1)
-                                                                            : 0),
-      sharded && (l.zero == 3 || !l.unit_choices.empty()) ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
+      std::uint64_t{l.offloaded} << 8 |
+          (sharded ? static_cast<std::uint64_t>(l.zero << 2 | int{l.overlap_gather} << 1 | int{l.overlap_gradients})
+           : copies_differ_by_stage(workload) ? static_cast<std::uint64_t>(l.zero << 2)
+                                              : 0),
+      sharded ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
       division,
       sharded ? plan_number(plan) : 0};
   const auto& staged = staged_(staged_key, [&] {
@@ -311,10 +312,10 @@ std::uint64_t LayoutTables::plan_number(const PlanSpec& plan) {
 Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec& plan, const PipelineDevice& device) {
   const Layout& l = e.layout;
   const auto& split = split_entry(l);
-  const TableKey key{
-      split.number, device.content, plan_number(plan),
-      static_cast<std::uint64_t>(l.zero << 4 | static_cast<int>(l.recomputation) << 1 | int{l.overlap_gradients}),
-      device.again_number};
+  const TableKey key{split.number, device.content, plan_number(plan),
+                     static_cast<std::uint64_t>(l.zero << 5 | static_cast<int>(l.recomputation) << 2 |
+                                                int{l.overlap_gather} << 1 | int{l.overlap_gradients}),
+                     device.again_number};
   const auto& entry = gradients_(key, [&] {
     const Answer<Seconds> time =
         exposed_gradients(workload, *e.split, l, plan, *content_list_[device.content], loop_, device.again);
@@ -325,7 +326,12 @@ Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec
   const auto reduced = [&](const PricedGroup& group, double elements) {
     return exchange(group, Operation::all_reduce, Bytes(elements * workload.bytes_of_gradient), false);
   };
-  for (const std::uint32_t v : device.virtual_stages) time += e.staged->stages[v].longer_first;
+  // The first micro-batch comes through the first chunk of every stage before the last one begins.
+  const std::vector<VirtualStage>& stages = e.staged->stages;
+  const auto first_chunks = static_cast<std::uint32_t>(l.pipeline);
+  for (std::uint32_t v = 0; v < first_chunks; ++v) time += stages[v].longer_first;
+  for (const std::uint32_t v : device.virtual_stages)
+    if (v >= first_chunks) time += stages[v].longer_first;
   if (device.tied_parameters > 0) time += reduced(*e.split->ends, device.tied_parameters);
   if (l.schedule->copies > 1) time += reduced(*e.split->mirror, device.parameters);
   return time;

@@ -92,10 +92,13 @@ Uncertainty uncertainty_of(const Profile& profile, const Cluster& cluster, const
 }
 
 /// Described, on a device of which no step was measured.
-bool is_unmeasured(const Profile& profile) { return profile.described && profile.device_error == 0; }
+RatesOf rates_of(const Profile& profile) {
+  return profile.described && profile.device_error == 0 ? profile.rates : RatesOf::steps;
+}
 
 void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& prediction) {
-  if (is_unmeasured(profile)) prediction.warnings.push_back(unmeasured_text(profile.device));
+  if (const RatesOf rates = rates_of(profile); rates != RatesOf::steps)
+    prediction.warnings.push_back(unmeasured_text(profile.device, rates));
   if (!profile.described && profile.step_times.size() < 2)
     prediction.warnings.push_back("fewer than two measured steps: the interval does not include their noise");
   if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
@@ -315,7 +318,7 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
     error = uncertainty_of(profile, cluster, *cost, *outcome, path, iteration, options);
   }
   const Seconds computing = out.iteration - parts.exposed_communication;
-  const ComputeInterval of_device = compute_interval(profile.device_error, is_unmeasured(profile));
+  const ComputeInterval of_device = compute_interval(profile.device_error, rates_of(profile));
   const auto half = [&](Seconds of_step, double side) {
     return Seconds(std::hypot(of_step.value(), side * computing.value()));
   };

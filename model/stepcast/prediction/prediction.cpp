@@ -151,17 +151,24 @@ Answer<DetailedTimeline> detailed_timeline_of(const Profile& traced, const Clust
 
 }  // namespace
 
-ComputeInterval compute_interval(double relative_error, bool unmeasured) {
-  if (!unmeasured) return {normal_p90 * relative_error, normal_p90 * relative_error};
-  return {1 - std::exp(unmeasured_bias - normal_p90 * unmeasured_spread),
-          std::exp(unmeasured_bias + normal_p90 * unmeasured_spread) - 1};
+ComputeInterval compute_interval(double relative_error, RatesOf rates) {
+  if (rates == RatesOf::steps) return {normal_p90 * relative_error, normal_p90 * relative_error};
+  const bool products = rates == RatesOf::products;
+  const double bias = products ? unmeasured_bias : data_sheet_bias;
+  const double spread = products ? unmeasured_spread : data_sheet_spread;
+  return {1 - std::exp(bias - normal_p90 * spread), std::exp(bias + normal_p90 * spread) - 1};
 }
 
-std::string unmeasured_text(std::string_view device) {
-  const ComputeInterval sides = compute_interval(0, true);
-  return "no measured step stands behind the rates of " + std::string(device.empty() ? "the device" : device) +
-         ": four of five steps on such devices took from " + whole_percent(sides.below) + " less to " +
-         whole_percent(sides.above) + " more than predicted; one of yours corrects it: --measured 'PLAN=STEP'";
+std::string unmeasured_text(std::string_view device, RatesOf rates) {
+  const ComputeInterval sides = compute_interval(0, rates);
+  const std::string name(device.empty() ? "the device" : device);
+  const std::string range =
+      "from " + whole_percent(sides.below) + " less to " + whole_percent(sides.above) + " more than predicted; ";
+  return (rates == RatesOf::products
+              ? "no measured step stands behind the rates of " + name + ": four of five steps on such devices took " +
+                    range
+              : "no measured step or product stands behind the rates of " + name + ": a step may take " + range) +
+         "one of yours corrects it: --measured 'PLAN=STEP'";
 }
 
 Answer<Prediction> predicted(const Profile& traced, const Cluster& cluster, const PlanSpec& asked) {

@@ -498,7 +498,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.update = update.time(device, shape.dtype).device();
   w.host_waits = !device.on_host && (waits_for_device(shape.kernels) || shape.launch_blocking);
   w.relative_error = known_error(device, shape);
-  w.unmeasured = w.relative_error == 0;
+  w.rates = rates_of(device, shape);
   w.activations_known = true;
   w.assumed.push_back(source_of_times(device));
   w.assumed.push_back("optimizer: " + update.optimizer + ", " + std::to_string(std::lround(update.bytes_of_state)) +

@@ -477,7 +477,7 @@ Answer<Workload> workload_of(const Profile& traced, const Device* device) {
   w.assumed.push_back((profile.bytes_of_state > 0 ? "optimizer: " : "optimizer: Adam, ") +
                       std::to_string(std::lround(w.bytes_of_state)) + " bytes a parameter with weight and gradient");
   w.relative_error = relative_error_of(profile);
-  w.unmeasured = profile.described && profile.device_error == 0;
+  if (profile.described && profile.device_error == 0) w.rates = profile.rates;
   const KeptByLayer kept = kept_of(profile);
   w.activations_known = kept.known;
   w.transient = profile.transient_memory / w.traced_batch;

@@ -157,7 +157,7 @@ struct Workload {
   /// The loaders of a machine are shared by the replicas that it feeds.
   Seconds input, input_period;
   double relative_error = 0;
-  bool unmeasured = false;         ///< described, on a device of which no step was measured
+  RatesOf rates = RatesOf::steps;  ///< described, on a device of which no step was measured
   Bytes transient;                 ///< traced: of one sample, what a pass takes beyond what is kept
   bool activations_known = false;  ///< else memory counts weights and state only, and says so
   std::vector<std::string> assumed;

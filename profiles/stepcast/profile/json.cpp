@@ -334,6 +334,13 @@ void read_rest(const JsonNode& document, Profile& p) {
   p.device_error = document.number("device_error");
   if (p.device_error != 0 && !p.described)
     document.at("device_error").refuse("\"described\": true beside it: traced times have no error of a device");
+  if (p.described && p.device_error == 0) {
+    p.rates = RatesOf::data_sheet;
+    if (document.has("rates") && document.at("rates").text() == name_of(RatesOf::products)) p.rates = RatesOf::products;
+    else if (document.has("rates")) document.at("rates").refuse(in_quotes(name_of(RatesOf::products)));
+  } else if (document.has("rates")) {
+    document.at("rates").refuse("\"described\": true beside it, and no error of its device");
+  }
   p.half_precision_share = document.number("half_precision_share");
   p.tf32_share = document.number("tf32_share");
   p.fused_update_share = document.number("fused_update_share");
@@ -363,6 +370,7 @@ std::string json_of(const Profile& p) {
   out["traced_workers"] = p.traced_workers;
   if (p.described) out["described"] = true;
   if (p.device_error != 0) out["device_error"] = json_of_number(p.device_error);
+  if (p.rates == RatesOf::products) out["rates"] = name_of(p.rates);
   if (p.batch_samples != 0) out["batch_samples"] = json_of_number(p.batch_samples);
   if (p.bytes_of_state != 0) out["bytes_of_state"] = json_of_number(p.bytes_of_state);
   if (p.activation_memory.value() != 0) out["activation_memory_bytes"] = json_of_number(p.activation_memory.value());
@@ -414,6 +422,7 @@ Profile profile_of_json(std::string_view text, std::string_view source) {
                          "traced_workers",
                          "described",
                          "device_error",
+                         "rates",
                          "half_precision_share",
                          "tf32_share",
                          "fused_update_share",

@@ -296,6 +296,10 @@ std::string_view name_of(DataType type) {
   return "";
 }
 
+std::string_view name_of(RatesOf rates) {
+  return rates == RatesOf::steps ? "steps" : rates == RatesOf::products ? "products" : "data sheet";
+}
+
 std::string_view name_of(BytesSource source) {
   constexpr std::string_view names[bytes_sources] = {"metadata", "execution_trace", "shapes", "gradients", "unknown"};
   return names[static_cast<std::size_t>(source)];

@@ -132,6 +132,11 @@ struct TracedRank {
   Seconds clock_residual;     ///< how well that is known
 };
 
+/// What stands behind the times of a described job: measured steps of its device, products that were measured alone, or
+/// a data sheet.
+enum class RatesOf : std::uint8_t { steps, products, data_sheet };
+[[nodiscard]] std::string_view name_of(RatesOf);
+
 struct Profile {
   std::string model;                          ///< "ResNet-50" or the trace's name
   std::string device;                         ///< "NVIDIA A100-SXM4-40GB"; empty: computed on the host
@@ -156,6 +161,7 @@ struct Profile {
   Bytes transient_memory;                 ///< the most that a pass takes beyond it for a while; 0 when unknown
   bool described = false;                 ///< nobody traced it: its times are those of a device's roofline
   double device_error = 0;                ///< of a described one: relative rms error of its times; 0 when unknown
+  RatesOf rates = RatesOf::steps;         ///< of a described one; steps where the error is known
   double half_precision_share = 0;        ///< of its kernels' time, as far as their names tell
   double tf32_share = 0;                  ///< of the time of its products' kernels, as far as their names tell
   double fused_update_share = 0;          ///< of the update's kernels' time: fused ones, as far as their names tell

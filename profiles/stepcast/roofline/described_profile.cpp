@@ -76,6 +76,7 @@ Profile described_profile(const ModelShape& model, const Device& described, doub
   profile.batch_samples = samples;
   profile.described = true;
   profile.device_error = known_error(device, model);
+  profile.rates = rates_of(device, model);
   const DataType dtype = gradient_type(model);
   std::vector<std::pair<const UnitShape*, std::string>> units;
   for (const UnitShape& unit : model.units) {

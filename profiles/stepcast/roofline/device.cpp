@@ -163,6 +163,7 @@ std::string json_of(const Device& d) {
   json["kernel_floor"] = exact_text_of(d.kernel_floor);
   json["issue"] = exact_text_of(d.issue);
   if (d.on_host) json["on_host"] = true;
+  if (d.products_measured) json["products_measured"] = true;
   if (d.relative_error > 0) json["relative_error"] = d.relative_error;
   json["provenance"] = d.provenance.empty() ? Json::array({"not stated"}) : Json(d.provenance);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -185,6 +186,7 @@ Device device_of_json(std::string_view text, std::string_view source) {
                                               "issue",
                                               "on_host",
                                               "relative_error",
+                                              "products_measured",
                                               "attention_kernels",
                                               "cast_bandwidth",
                                               "provenance",
@@ -238,6 +240,7 @@ Device device_of_json(std::string_view text, std::string_view source) {
   }
   if (top.has("kernel_floor")) d.kernel_floor = top.at("kernel_floor").seconds();
   if (top.has("issue")) d.issue = top.at("issue").seconds();
+  d.products_measured = top.boolean("products_measured");
   if (top.has("relative_error")) d.relative_error = top.at("relative_error").number();
   for (const JsonNode& node : top.at("provenance").elements("an array of strings")) d.provenance.push_back(node.text());
   if (d.provenance.empty()) top.at("provenance").refuse("at least one line on where the numbers come from");

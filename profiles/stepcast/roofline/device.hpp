@@ -62,8 +62,9 @@ struct Device {
   /// The host waits for every kernel before it launches the next one (CUDA_LAUNCH_BLOCKING=1). A property of a job
   /// (launch=blocking of its model), not of a device in a file.
   bool launch_blocking = false;
-  bool on_host = false;       ///< the host's own processor: no stream runs beside the thread that computes
-  double relative_error = 0;  ///< rms residual of measured steps, in every interval; 0: no step of it was measured
+  bool on_host = false;            ///< the host's own processor: no stream runs beside the thread that computes
+  double relative_error = 0;       ///< rms residual of measured steps, in every interval; 0: no step of it was measured
+  bool products_measured = false;  ///< matrix_efficiency and the half extents are of products that were measured alone
   /// How many measured steps of the job that is asked about corrected it (device_fit.hpp); of no device in a file.
   std::size_t corrected_by = 0;
   std::vector<std::string> provenance;

@@ -52,13 +52,14 @@ inline constexpr std::size_t recomputed_module_count = 3;
 struct OperatorShape {
   std::string name;
   Division division = Division::none;
-  bool weighted = false;     ///< it has a parameter
-  MatrixProduct product;     ///< m = 0: memory-bound. `m` counts rows of one sample and grows with the micro-batch if
-                             ///< `weighted`, else `batch` grows
-  Bytes traffic;             ///< memory-bound: bytes read and written, forward
-  double kernels = 1;        ///< forward
-  double backward = 2;       ///< memory-bound: traffic and kernels of the backward pass, as multiple of the forward's
-  bool attention = false;    ///< part of the core of attention: what selective recomputation does again
+  bool weighted = false;  ///< it has a parameter
+  MatrixProduct product;  ///< m = 0: memory-bound. `m` counts rows of one sample and grows with the micro-batch if
+                          ///< `weighted`, else `batch` grows
+  Bytes traffic;          ///< memory-bound: bytes read and written, forward
+  double kernels = 1;     ///< forward
+  double backward = 2;    ///< memory-bound: traffic and kernels of the backward pass, as multiple of the forward's
+  double backward_kernels = 0;  ///< memory-bound: where there is another number of them than that; 0: there is not
+  bool attention = false;       ///< part of the core of attention: what selective recomputation does again
   bool fused = false;        ///< a product inside the one kernel of fused (flash) attention: Device::attention_forward
   bool convolution = false;  ///< its weight's gradient is shared out by samples
   bool expert = false;       ///< works only on the tokens of its expert
@@ -154,7 +155,8 @@ struct ModelShape {
   std::int64_t hidden = 0, heads = 0, kv_heads = 0, sequence = 0, layers = 0,
                experts = 0;  ///< 0 where they do not apply
   std::int64_t experts_per_token = 0, head_size = 0;
-  std::int64_t documents = 0;  ///< tokens of a document, to which attention keeps; 0: a sample is one
+  bool expert_bias = false, clamp = false;  ///< of experts: products add a bias, a gate's inputs are limited
+  std::int64_t documents = 0;               ///< tokens of a document, to which attention keeps; 0: a sample is one
   double dropout = 0;
   Optimizer optimizer = Optimizer::adam;
   KernelSet kernels = KernelSet::megatron;
@@ -181,7 +183,9 @@ struct ModelShape {
 
 /// True for "gpt:…", "bert:…", "llama:…", "resnet50:…", "llama3-8b": a description and not the name of a shipped list.
 [[nodiscard]] bool describes_model(std::string_view text);
-/// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2]
+/// Reads
+/// "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2[,expert_bias=yes]
+/// [,clamp=yes]]
 /// [,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]][,documents=1024]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
 /// [,optimizer=muon][,tied=yes][,kernels=compiled|eager|deepspeed][,loss=compiled][,loss_chunks=8][,launch=blocking]",
 /// the usual CNNs

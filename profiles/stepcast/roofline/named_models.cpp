@@ -104,11 +104,11 @@ constexpr auto table = std::to_array<NamedModel>({
      2.35094e11, "Qwen3 technical report (arXiv 2505.09388), table 2"},
     {"gpt-oss-20b",
      "llama:hidden=2880,layers=24,heads=64,kv_heads=8,head=64,ffn=2880,experts=32,topk=4,vocab=201088,seq=4096,"
-     "attention=flash,causal=yes,window=128,full_every=2",
+     "expert_bias=yes,clamp=yes,attention=flash,causal=yes,window=128,full_every=2",
      2.0905e10, "gpt-oss model card (arXiv 2508.10925), table 1, without biases"},
     {"gpt-oss-120b",
      "llama:hidden=2880,layers=36,heads=64,kv_heads=8,head=64,ffn=2880,experts=128,topk=4,vocab=201088,seq=4096,"
-     "attention=flash,causal=yes,window=128,full_every=2",
+     "expert_bias=yes,clamp=yes,attention=flash,causal=yes,window=128,full_every=2",
      1.1678e11, "gpt-oss model card (arXiv 2508.10925), table 1, without biases"},
     {"gemma3-12b",
      "llama:hidden=3840,layers=48,heads=16,kv_heads=8,head=256,ffn=15360,vocab=262208,seq=4096,tied=yes,"

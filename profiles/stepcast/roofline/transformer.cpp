@@ -67,6 +67,8 @@ struct Transformer {
   KernelSet kernels = KernelSet::megatron, loss = KernelSet::megatron;
   std::int64_t loss_chunks = 1;
   bool launch_blocking = false;
+  bool expert_bias = false,
+       clamp = false;  ///< of experts: products add a bias; the gated activation's inputs are limited
   bool flash = false, causal = false, tied = false;
 
   [[nodiscard]] bool biased() const { return family != Family::llama; }
@@ -76,6 +78,8 @@ struct Transformer {
   /// Recomputation does all of a block again.
   [[nodiscard]] bool starts_over() const { return holds_whole_weights(kernels) ? drops() : true; }
   [[nodiscard]] bool drops() const { return dropout > 0; }
+  /// Whether what is limited in front of an activation is a copy of its own.
+  [[nodiscard]] bool clamp_copies() const { return clamp && experts > 0 && kernels != KernelSet::compiled; }
   [[nodiscard]] bool latent() const { return kv_rank > 0; }
   [[nodiscard]] std::int64_t query_size() const { return latent() ? head_size + rope : head_size; }
   [[nodiscard]] std::int64_t value_size() const { return latent() ? value_head_size : head_size; }
@@ -262,6 +266,31 @@ OperatorShape activation(const Transformer& t, double copies) {
                       t.per_token(copies * (inputs + outputs)), 1, t.gated() ? 5.0 / 3 : 2);
 }
 
+/// What limits the inputs of a gated activation (GPT-OSS), where no compiler makes one kernel of both. Megatron-Core
+/// clamps either half in a kernel and puts them together again (fused_bias_geglu.py), 16 bytes an element of the
+/// result in numbers of two; backward the gradients are masked, cut and added, 30.
+OperatorShape clamp_of(const Transformer& t, double copies) {
+  OperatorShape o = memory_bound("clamp", Division::elements, t.per_token(copies * 8 * double(t.ffn)), 3, 30.0 / 16);
+  o.backward_kernels = 7;
+  o.expert = true;
+  o.module = RecomputedModule::moe_act;
+  return o;
+}
+
+/// The bias of the experts' second product, which Megatron-Core adds expert by expert, times the share that the token
+/// gives it, before it puts all results together (TEGroupedMLP._apply_bias): a product and a sum each, 12 bytes an
+/// element in numbers of two with the copy; backward 16, in four kernels an expert, and two that add the gradients of
+/// both biases to those of earlier micro-batches. PyTorch's eager experts copy each token its bias and add it.
+OperatorShape bias_of_experts(const Transformer& t) {
+  const double elements = double(t.experts_per_token) * t.h();
+  if (t.is_pytorch()) return memory_bound("expert bias", Division::sequence, t.per_token(4 * elements), 2, 0.5);
+  OperatorShape o = memory_bound("expert bias", Division::sequence, t.per_token(6 * elements), 2, 16.0 / 12);
+  o.backward_kernels = 6;
+  o.expert = true;
+  o.product.batch = double(t.experts);
+  return o;
+}
+
 void add_mlp(const Transformer& t, std::vector<OperatorShape>& out) {
   out.push_back(again(weighted_product("mlp up", Division::columns, t.s(), double(t.up_width()), t.h()), t.again_up()));
   if (t.is_pytorch() && t.gated()) out.back().parts = {0.5, 0.5, 0};
@@ -283,7 +312,11 @@ void add_experts(const Transformer& t, std::vector<OperatorShape>& out) {
   up.expert = down.expert = between.expert = true;
   up.grouped = down.grouped = t.is_pytorch();
   between.module = RecomputedModule::moe_act;
-  out.insert(out.end(), {up, between, down});
+  const bool compiled = t.kernels == KernelSet::compiled;
+  out.push_back(up);
+  if (t.clamp && !compiled) out.push_back(clamp_of(t, k));
+  out.insert(out.end(), {between, down});
+  if (t.expert_bias && !compiled) out.push_back(bias_of_experts(t));
   out.push_back(memory_bound("combine", Division::sequence, t.per_token((1 + k) * t.h()), 2, 2));
 }
 
@@ -390,10 +423,11 @@ void add_mlp_parameters(const Transformer& t, std::vector<ParameterShape>& out, 
     }
     out.push_back({prefix + name, std::move(shape), divided, mixture, extent});
   };
+  const bool bias = t.biased() || (mixture && t.expert_bias);
   add("up.weight", {t.up_width(), t.hidden}, true);
-  if (t.biased()) add("up.bias", {t.up_width()}, true);
+  if (bias) add("up.bias", {t.up_width()}, true);
   add("down.weight", {t.hidden, t.ffn}, true, 1);
-  if (t.biased()) add("down.bias", {t.hidden}, false);
+  if (bias) add("down.bias", {t.hidden}, false);
 }
 
 // ---- what a block keeps for its backward pass ----
@@ -432,7 +466,9 @@ void add_kept_of_modules(const Transformer& t, KeptActivations& kept) {
   }
   if (t.experts > 0) {
     of(RecomputedModule::layernorm).sequence += t.per_token(h);
-    of(RecomputedModule::moe_act).divided = t.per_token(double(t.experts_per_token) * linear * double(t.ffn));
+    const double clamped = t.clamp_copies() ? double(t.up_width()) : 0;
+    of(RecomputedModule::moe_act).divided =
+        t.per_token(double(t.experts_per_token) * (linear * double(t.ffn) + clamped));
   }
 }
 
@@ -451,6 +487,7 @@ KeptActivations kept_of_block(const Transformer& t) {
   if (t.latent()) kept.sequence += t.per_token(2 * double(t.q_rank + t.kv_rank) + double(t.rope));
   kept.divided += t.per_token(copies * (double(t.up_width()) + linear * f));  // input and output of the activation
   if (t.eager() && t.gated()) kept.divided += t.per_token(copies * f);        // what multiplies the up projection
+  if (t.clamp_copies()) kept.divided += t.per_token(copies * double(t.up_width()));  // before it is limited
   // Inputs of two norms, of qkv and of the MLP; two masks.
   kept.sequence += t.per_token((2 + linear * (1 + copies)) * h) + Bytes(2 * t.s() * h * t.mask());
   if (t.is_pytorch()) {
@@ -632,6 +669,8 @@ std::int64_t rounded_up(double value, std::int64_t multiple) {
 /// Keys of latent attention, shared experts and dense layers, each with what it belongs to.
 void read_newer_keys(ModelDescriptionText& text, Transformer& t) {
   t.shared = text.integer("shared", 0, 0, 65536);
+  t.expert_bias = text.word("expert_bias", "no", {"no", "yes"}) == "yes";
+  t.clamp = text.word("clamp", "no", {"no", "yes"}) == "yes";
   t.dense = text.integer("dense", 0, 0, 10000);
   t.dense_ffn = text.integer("dense_ffn", t.ffn, 1, 1 << 24);
   t.kv_rank = text.integer("kv_rank", 0, 0, 1 << 20);
@@ -645,6 +684,10 @@ void check_newer_keys(ModelDescriptionText& text, const Transformer& t) {
     if (said && !there) text.refuse(key, std::string(what) + " beside it", std::to_string(found));
   };
   needs("shared", t.shared > 0, t.experts > 0, "experts=...", t.shared);
+  for (const auto& [key, said] : {std::pair("expert_bias", t.expert_bias), std::pair("clamp", t.clamp)}) {
+    if (said && t.experts == 0) text.refuse(key, "experts=... beside it", "yes", "it is of the experts' own products");
+    if (said && t.family != Family::llama) text.refuse(key, "a llama's mixture of experts", "yes");
+  }
   needs("dense", t.dense > 0, t.experts > 0, "experts=...", t.dense);
   needs("dense_ffn", t.dense_ffn != t.ffn, t.dense > 0, "dense=...", t.dense_ffn);
   if (t.dense >= t.layers && t.dense > 0)
@@ -780,6 +823,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.kernels_given = text.gives("kernels"), model.launch_blocking = t.launch_blocking;
   model.optimizer = t.optimizer;
   model.sequence = t.sequence, model.layers = t.layers, model.documents = t.documents;
+  model.expert_bias = t.expert_bias, model.clamp = t.clamp;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;
   model.units.push_back(embedding_of(t));
   if (t.dense > 0) model.units.push_back(block_of(of_dense_layers(t), "dense block"));

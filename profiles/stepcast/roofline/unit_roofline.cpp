@@ -74,7 +74,8 @@ void add_traffic(UnitTimes& times, const Device& device, const OperatorShape& o,
   if (o.attention) add(times.attention, local.traffic, kernels);
   if (o.unread) add(times.unread, local.traffic, kernels);
   if (o.module) add(times.modules[static_cast<std::size_t>(*o.module)], local.traffic, kernels);
-  const double backward_kernels = std::max(1.0, std::round(kernels * o.backward));
+  const double backward_kernels =
+      o.backward_kernels > 0 ? o.backward_kernels * local.steps : std::max(1.0, std::round(kernels * o.backward));
   add(o.weighted ? times.weight_gradient : times.input_gradient, local.traffic * o.backward, backward_kernels);
   if (o.attention) add(times.attention_backward, local.traffic * o.backward, backward_kernels);
 }
@@ -90,6 +91,11 @@ Seconds weight_gradient_time(const Device& device, DataType dtype, const MatrixP
 
 double known_error(const Device& device, const ModelShape& model) {
   return linear_type(model) == DataType::f4 && device.corrected_by == 0 ? 0 : device.relative_error;
+}
+
+RatesOf rates_of(const Device& device, const ModelShape& model) {
+  if (known_error(device, model) > 0) return RatesOf::steps;
+  return device.products_measured && linear_type(model) != DataType::f4 ? RatesOf::products : RatesOf::data_sheet;
 }
 
 void UnitTimes::add(const Device& device, DataType dtype, const OperatorShape& o, const LocalWork& local) {
@@ -214,7 +220,8 @@ UpdateShape update_of(const ModelShape& model) {
 
 LocalWork work_of(const OperatorShape& o, double samples) {
   LocalWork work{o.product, o.traffic * samples};
-  // Every expert's product is launched by itself (Transformer Engine's grouped layer), or all are one kernel.
+  // Every expert's product is launched by itself (Transformer Engine's grouped layer), or all are one kernel; likewise
+  // what is done expert by expert beside products.
   if (o.expert && !o.grouped) work.steps = o.product.batch;
   if (o.weighted) {
     work.product.m *= samples;

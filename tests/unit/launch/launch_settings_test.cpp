@@ -417,6 +417,10 @@ TEST_CASE("launch settings: DeepSpeed's configuration is JSON and its batches mu
       for (const std::int64_t micro_batches : {1, 8}) {
         Layout l = layout(1, 6, pipeline, 3);
         l.zero = zero;
+        if (zero == 1 || zero == 2)
+          CHECK(contains(settings("DeepSpeed", prediction(l, micro_batches)).cannot,
+                         zero > 1 && pipeline > 1 ? "" : "overlap_gather=off"));
+        l.overlap_gather = false;
         const LaunchSettings s = settings("DeepSpeed", prediction(l, micro_batches));
         if (zero > 1 && pipeline > 1) {
           CHECK(contains(s.cannot, "ZeRO"));
@@ -466,7 +470,14 @@ TEST_CASE("launch settings: PyTorch's wrappers and Horovod replicate or shard, n
   CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "reshard_after_forward=False"));
   l.zero = 1;
   CHECK(contains(settings("PyTorch DDP", prediction(l, 1)).cannot, "ZeroRedundancyOptimizer sums whole"));
-  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).cannot, "zero=2"));
+  CHECK_FALSE(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "set_requires_gradient_sync"));
+  const std::string summed_once = settings("PyTorch FSDP", prediction(l, 4)).text;
+  CHECK(contains(summed_once, "model.set_requires_gradient_sync(i == 3)"));
+  CHECK(contains(summed_once, "model.set_reshard_after_backward(i == 3)"));
+  CHECK(contains(summed_once, "reshard_after_forward=False"));
+  CHECK_FALSE(contains(summed_once, "no_sync"));
+  l.overlap_gather = false;
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).cannot, "overlap_gather=on"));
   const LaunchSettings staged = settings("PyTorch pipelining", prediction(layout(1, 2, 4), 16));
   CHECK(contains(staged.text, "Schedule1F1B(stage, n_microbatches=16"));
   CHECK_FALSE(settings("PyTorch DDP", prediction(layout(1, 2, 4), 16)).cannot.empty());
@@ -605,9 +616,9 @@ TEST_CASE(
 }
 
 TEST_CASE("torchtitan is told how many layers a stage has only where that makes the layout's stages") {
-  const auto of = [](std::int64_t pipeline, std::int64_t chunks, const std::string& layers) {
+  const auto of = [](std::int64_t pipeline, std::int64_t chunks, const std::string& layers, int zero = 1) {
     Layout l = layout(1, 2, pipeline);
-    l.zero = 2, l.chunks = chunks;
+    l.zero = zero, l.chunks = chunks;
     return settings("torchtitan", prediction(l, 16),
                     "llama:hidden=1024,layers=" + layers + ",heads=8,seq=1024,vocab=32000,attention=flash,causal=yes");
   };
@@ -615,6 +626,8 @@ TEST_CASE("torchtitan is told how many layers a stage has only where that makes 
   CHECK_FALSE(contains(of(4, 2, "32").text, "layers_per_stage"));
   CHECK(argument(of(4, 3, "32").text, "parallelism.pipeline_parallel_layers_per_stage") == 3);  // 34 in 12 threes
   CHECK(contains(of(8, 3, "32").cannot, "no number of layers a stage makes 24 stages of 34"));
+  CHECK(contains(of(4, 2, "32", 2).cannot, "whole gradients until a stage's last micro-batch (zero=1)"));
+  CHECK(contains(of(1, 1, "32").cannot, "reduces gradients in every micro-batch"));
 }
 
 TEST_CASE("launch settings: what is compiled follows the model") {

@@ -51,6 +51,7 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"overlap_products", l.overlap_tensor == TensorOverlap::products},
           {"overlap_pipeline", l.overlap_pipeline},
           {"overlap_gradients", l.overlap_gradients},
+          {"overlap_gather", l.overlap_gather},
           {"scheme", l.scheme ? l.scheme->name : "1d"},
           {"schedule", l.schedule ? Json(l.schedule->name) : Json(nullptr)},
           {"order", std::move(order)},
