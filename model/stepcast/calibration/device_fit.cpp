@@ -451,10 +451,12 @@ DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, s
   constexpr std::size_t most = 48;  // a few seconds of fitting
   std::size_t questions = 0;
   std::vector<Seconds> told(rows->size());
+  std::vector<std::int64_t> micro_batch(rows->size());
   for (std::size_t i = 0; i < rows->size(); ++i) {
     const PreparedRow& row = (*rows)[i];
     if (row.same_as != i) {
       told[i] = told[row.same_as];
+      micro_batch[i] = micro_batch[row.same_as];
       continue;
     }
     if (++questions > most)
@@ -465,8 +467,15 @@ DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, s
       throw InputError(row.step->source, "a measured step of a layout that the model and its devices can run",
                        quick.reason().substr(row.step->source.size() + 2));
     told[i] = quick->iteration;
+    micro_batch[i] = quick->micro_batch;
     if (std::string doubt = doubt_of(*row.step, quick->memory, row.cluster.device_memory); !doubt.empty())
       out.doubts.push_back(std::move(doubt));
+  }
+  // The device is corrected by the step as it was told before.
+  for (std::size_t i = 0; i < out.steps.size(); ++i) {
+    std::int64_t& said = out.steps[i].plan.layout.micro_batch;
+    out.micro_batch_assumed.push_back(said == 0);
+    if (said == 0) said = micro_batch[i];
   }
   const Problem problem(start, std::move(*rows), pulls_of_spreads(), INFINITY, true);
   const Answer<Eigen::VectorXd> before = problem.errors(problem.origin());
@@ -509,7 +518,10 @@ std::vector<std::string> words_of(const DeviceCorrection& c) {
     out.push_back(text_of(c.steps[i].plan) + " on " + counted(c.steps[i].devices, "device") + ", batch " +
                   fixed(c.steps[i].global_batch, 0) + ": " + text_of(c.steps[i].time) + "; predicted " +
                   text_of(c.steps[i].time * (1 + c.before[i])) + " before (" + off(c.before[i]) + "), " +
-                  text_of(c.steps[i].time * (1 + c.after[i])) + " now (" + off(c.after[i]) + ")");
+                  text_of(c.steps[i].time * (1 + c.after[i])) + " now (" + off(c.after[i]) + ")" +
+                  (c.micro_batch_assumed[i] ? "; its micro-batch was not said, and mb=" +
+                                                  std::to_string(c.steps[i].plan.layout.micro_batch) + " assumed"
+                                            : ""));
   std::string changed;
   for (const ChangedNumber& n : c.changed) add_to_list(changed, n.words);
   out.push_back((changed.empty() ? "nothing changed" : changed) + ", from " +

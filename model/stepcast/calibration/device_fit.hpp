@@ -50,6 +50,7 @@ struct DeviceCorrection {
   double error_before = 0;  ///< relative_error of the device before, or what is known of those without one
   RatesOf rates_before = RatesOf::steps;  ///< of a device of which no step had been measured
   std::vector<MeasuredStep> steps;
+  std::vector<bool> micro_batch_assumed;  ///< of each step: its plan did not say it, and does now
   std::vector<double> before, after;      ///< predicted / measured - 1 of each step
   std::vector<ChangedNumber> changed;     ///< by more than a hundredth
   std::vector<std::string> doubts{};      ///< steps of which the model says that they do not fit into the memory

@@ -118,7 +118,7 @@ struct Layout {
   bool sequence_parallel = false;
   bool overlap_pipeline = true;  ///< sends between stages run beside compute
   TensorOverlap overlap_tensor = TensorOverlap::nothing;
-  bool overlap_gradients = true;               ///< gradients travel while the last micro-batch is in its backward pass
+  bool overlap_gradients = true;  ///< gradients travel while the last micro-batch is in its backward pass
   /// zero=1 and 2: updated parameters are gathered unit by unit beside the first forward pass that needs them
   /// (Megatron-LM's --overlap-param-gather; PyTorch's fully_shard), else all of them behind the update (DeepSpeed).
   bool overlap_gather = true;

@@ -213,7 +213,7 @@ Answer<LayoutPrediction> LayoutEvaluator::predicted(const LayoutPlan& plan) { re
 Answer<LayoutEvaluator::Quick> LayoutEvaluator::quick(const LayoutPlan& plan) {
   const Answer<EvaluatedLayout> e = state_->evaluated(plan);
   if (!e) return Inapplicable{e.reason()};
-  return Quick{e->iteration, e->memory.total()};
+  return Quick{e->iteration, e->memory.total(), e->layout.micro_batch};
 }
 
 Answer<LayoutPrediction> predicted(const Workload& workload, const Cluster& cluster, const LayoutPlan& plan,

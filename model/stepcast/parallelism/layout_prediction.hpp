@@ -115,6 +115,7 @@ class LayoutEvaluator {
   struct Quick {
     Seconds iteration;
     Bytes memory;
+    std::int64_t micro_batch = 0;  ///< samples: the plan's, or what was taken where it says none
   };
   [[nodiscard]] Answer<Quick> quick(const LayoutPlan&);
 

@@ -71,7 +71,7 @@ TEST_CASE("what is gathered beside a short forward pass hides that pass at most"
   const Both once = both(w, slow, "zero=1, mb=1", 64);
   const double passes = answer(w, machines(8, 4e12), "layout(zero=1, mb=1)/ddp", 64).breakdown.compute.value();
   CHECK(once.saved() > -0.01 * once.behind.iteration.value());  // many messages begin more often than one
-  CHECK(once.saved() < passes / 2);  // a forward pass is a third of both
+  CHECK(once.saved() < passes / 2);                             // a forward pass is a third of both
 }
 
 TEST_CASE("programs that gather behind the update do so whatever the layout says, and so does no overlap at all") {

@@ -251,6 +251,9 @@ void write_whole_run(std::ostream& out, const RunRequest& asked, const WholeRun&
   if (run.kilowatt_hours > 0) text += ", " + fixed(run.kilowatt_hours / 1000, 1) + " MWh";
   if (asked.within > Seconds(0) && run.expected > asked.within)
     text += "; longer than the " + duration_text(asked.within) + " asked for, because of interruptions";
+  else if (asked.within > Seconds(0) && run.expected * (p.interval_high / p.iteration) > asked.within)
+    text += "; the longer end misses " + duration_text(asked.within) + ": to be sure of them, --within '" +
+            duration_text(asked.within * (p.iteration / p.interval_high)) + "'";
   write_labelled(out, "run", text);
   if (run.checkpoint_every <= Seconds(0)) return;
   write_labelled(out, "interrupted",
