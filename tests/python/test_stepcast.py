@@ -598,7 +598,7 @@ def test_a_described_model_has_a_usual_batch_and_measured_steps_correct_it():
     assert measured.iteration_s > 1.3 * stepcast.predict(unsaid, cluster, plan, global_batch=64).iteration_s
     assert pickle.loads(pickle.dumps(measured)).iteration_s == measured.iteration_s
     layouts = stepcast.layouts(unsaid, cluster, global_batch=64, measured="fsdp=11 s")
-    assert layouts["measured"]["steps"][0]["plan"] == "layout(zero=3)/ddp"
+    assert layouts["measured"]["steps"][0]["plan"] == "layout(mb=1, zero=3)/ddp"
     alone = stepcast.predict(said_one, cluster, plan, measured=["fsdp(dp=4, mb=1) = 800 ms"])
     assert alone.to_dict()["measured"]["steps"][0]["devices"] == 4
     for odd in ("fsdp", "fsdp=1 us", "fspd=1 s", 7, {"fsdp": "soon"}):
@@ -640,7 +640,7 @@ def test_a_saved_described_profile_keeps_its_error():
     profile = stepcast.describe("gpt:hidden=1600,layers=48,heads=25,seq=1024", "h100", batch=1)
     saved = stepcast.Profile.from_json(profile.to_json())
     both = [stepcast.predict(p, cluster, "ddp") for p in (profile, saved)]
-    assert both[0].interval_high_s == both[1].interval_high_s > 1.3 * both[1].iteration_s
+    assert both[0].interval_high_s == both[1].interval_high_s > 1.2 * both[1].iteration_s
 
 
 def test_one_question_with_a_layout_a_whatif_and_a_strategy():

@@ -126,7 +126,8 @@ std::string why_not_units(const std::vector<UnitChoice>& choices) {
   if (any([](const UnitChoice& c) { return c.tensor > 1; }))
     return "tensor parallelism needs a plan for the model's own modules (torch.distributed.tensor.parallel)";
   if (any([](const UnitChoice& c) { return c.zero == 1; }))
-    return "fully_shard has no mode that divides the optimizer state of some modules alone";
+    return "which modules sum their gradients once a step (zero1) says the training loop, module by module "
+           "(set_requires_gradient_sync)";
   return {};
 }
 
@@ -235,6 +236,9 @@ std::string ddp_text(const LaunchInput& in) {
 
 std::string why_not_fsdp(const LaunchInput& in) {
   const Layout& l = in.layout;
+  const auto keeps = [](const UnitChoice& c) { return c.zero == 1 || c.zero == 2; };
+  if (!l.overlap_gather && std::ranges::any_of(l.unit_choices, keeps))
+    return "it gathers the weights of each block ahead of its first forward pass (overlap_gather=on)";
   if (!l.unit_choices.empty()) return why_not_units(l.unit_choices);
   if (std::string why = why_not_offloaded(l); !why.empty()) return why;
   if (std::string why = beyond_data_parallel(l); !why.empty()) return why;

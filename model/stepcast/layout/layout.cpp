@@ -217,8 +217,11 @@ std::string fill_experts(Layout& l) {
 
 // Empty, or why ZeRO cannot divide within groups. A group of all is none.
 std::string fill_shard(Layout& l) {
-  if (!l.overlap_gather && l.unit_choices.empty() && (l.zero == 0 || l.zero == 3))
+  const auto keeps = [](int zero) { return zero == 1 || zero == 2; };
+  if (!l.overlap_gather && l.unit_choices.empty() && !keeps(l.zero))
     return "overlap_gather= says when zero=1 and 2 gather updated parameters, and zero is " + text(l.zero);
+  if (!l.overlap_gather && !l.unit_choices.empty() && std::ranges::none_of(l.unit_choices, keeps, &UnitChoice::zero))
+    return "overlap_gather= says when zero=1 and 2 gather updated parameters, which no unit chooses";
   if (l.shard == 0) return {};
   if (l.zero == 0) return "shard= says over how many ranks ZeRO divides, and zero=0 divides nothing";
   if (l.shard == shard_of_machine) return "shard=machine is known on a cluster only";

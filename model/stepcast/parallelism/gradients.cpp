@@ -165,8 +165,14 @@ struct Buckets {
   std::vector<Seconds> compute;
   std::vector<std::uint32_t> layers;  ///< how many are done then
 };
-Buckets buckets_of(const Profile& profile, Bytes bucket) {
+/// `layers_to`: where each unit ends, whose gradients are a bucket; empty: they are as large as `bucket`.
+Buckets buckets_of(const Profile& profile, Bytes bucket, std::span<const std::uint32_t> layers_to) {
   Buckets out;
+  std::vector<std::uint32_t> left(layers_to.begin(), layers_to.end());  // layers of each unit
+  for (std::size_t u = left.size(); u-- > 1;) left[u] -= left[u - 1];
+  const auto ends_unit = [&](std::uint32_t layer) {
+    return --left[static_cast<std::size_t>(std::ranges::upper_bound(layers_to, layer) - layers_to.begin())] == 0;
+  };
   TensorRun open;
   Seconds compute;
   std::uint32_t layers = 0;
@@ -176,7 +182,8 @@ Buckets buckets_of(const Profile& profile, Bytes bucket) {
     while (open.first + open.tensors < profile.tensors.size() &&
            profile.tensors[open.first + open.tensors].layer == layer)
       open.size += profile.tensors[open.first + open.tensors++].size;
-    if (open.size < bucket && layer != profile.backward_order.back()) continue;
+    const bool full = layers_to.empty() ? open.size >= bucket : ends_unit(layer) && open.tensors > 0;
+    if (!full && layer != profile.backward_order.back()) continue;
     out.runs.push_back(open);
     out.compute.push_back(compute);
     out.layers.push_back(layers);
@@ -211,8 +218,9 @@ void expose(GradientBuckets& all, double slowed) {
 }
 
 /// Sums over the replicas of each shard, behind what was reduced within the groups in every micro-batch.
-GradientBuckets summed_across(const Profile& profile, const PricedSplit& split, const Layout& l, const PlanSpec& spec) {
-  const Buckets buckets = buckets_of(profile, bucket_of(spec));
+GradientBuckets summed_across(const Profile& profile, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
+                              std::span<const std::uint32_t> layers_to) {
+  const Buckets buckets = buckets_of(profile, bucket_of(spec), layers_to);
   const double part = 1 / static_cast<double>(split.shard->members);
   GradientBuckets out;
   Seconds in_a_row;
@@ -234,8 +242,9 @@ GradientBuckets summed_across(const Profile& profile, const PricedSplit& split, 
 /// Reduce-scatter of buckets under the backward pass of the last micro-batch; `replicas`: of the shards, which are
 /// summed over them.
 Answer<GradientBuckets> scattered(const Profile& profile, const PricedGroup& group, const Layout& l,
-                                  const PlanSpec& spec, const PricedGroup* replicas = nullptr) {
-  const Buckets buckets = buckets_of(profile, bucket_of(spec));
+                                  const PlanSpec& spec, const PricedGroup* replicas = nullptr,
+                                  std::span<const std::uint32_t> layers_to = {}) {
+  const Buckets buckets = buckets_of(profile, bucket_of(spec), layers_to);
   const Answer<std::vector<ModifiedMessage>> messages =
       modified_messages(spec, profile, group, Operation::reduce_scatter, buckets.runs);
   if (!messages) return Inapplicable{messages.reason()};
@@ -290,8 +299,9 @@ std::string unsuitable_for_zero(const PlanSpec& spec) {
 }
 
 Answer<Seconds> by_zero(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
-                        std::span<const std::uint32_t> units, const Profile& profile) {
-  const Answer<GradientBuckets> reduced = zero_buckets(profile, split, l, spec);
+                        std::span<const std::uint32_t> units, const Profile& profile,
+                        std::span<const std::uint32_t> layers_to) {
+  const Answer<GradientBuckets> reduced = zero_buckets(w, profile, layers_to, split, l, spec);
   if (!reduced) return Inapplicable{reduced.reason()};
   if (l.zero == 3 || gathers_ahead(w, l)) return reduced->exposed;
   const Answer<GatheredParameters> spread = gathered_parameters(w, split, split, spec, units, profile);
@@ -426,8 +436,9 @@ Answer<Seconds> exposed_on_device(const Workload& w, const PricedSplit& split, c
                                   std::span<const Recomputation> again) {
   if (!split.variants.empty()) return ChosenGradients(w, split, l, spec, units).exposed(loop);
   if (split.data->members == 1) return Seconds(0);
-  Profile profile = stage_profile(w, split, l, units, nullptr, again);
-  if (l.zero > 0) return by_zero(w, split, l, spec, units, profile);
+  std::vector<std::uint32_t> layers_to;
+  Profile profile = stage_profile(w, split, l, units, &layers_to, again);
+  if (l.zero > 0) return by_zero(w, split, l, spec, units, profile, layers_to);
   if (profile.tensors.empty()) return Seconds(0);
   return by_strategy(std::move(profile), *split.data, l, spec, loop);
 }
@@ -483,13 +494,15 @@ UnitGradients unit_gradients(const Workload& w, const PricedSplit& split, const 
   return {dense + counted, expert, counted};
 }
 
-Answer<GradientBuckets> zero_buckets(const Profile& profile, const PricedSplit& split, const Layout& l,
-                                     const PlanSpec& spec) {
+Answer<GradientBuckets> zero_buckets(const Workload& w, const Profile& profile,
+                                     std::span<const std::uint32_t> layers_to, const PricedSplit& split,
+                                     const Layout& l, const PlanSpec& spec) {
   if (std::string why = unsuitable_for_zero(spec); !why.empty()) return Inapplicable{std::move(why)};
   if (split.shard && !spec.modifiers.empty())
     return Inapplicable{"gradients are encoded once, and ZeRO within groups (shard=) sums them in two steps"};
-  if (l.zero == 1) return scattered(profile, split.sharding(), l, spec, split.replicas.get());
-  return split.shard ? summed_across(profile, split, l, spec) : GradientBuckets{};
+  if (!by_fully_shard(w, l)) layers_to = {};
+  if (l.zero == 1) return scattered(profile, split.sharding(), l, spec, split.replicas.get(), layers_to);
+  return split.shard ? summed_across(profile, split, l, spec, layers_to) : GradientBuckets{};
 }
 
 Answer<GatheredParameters> gathered_parameters(const Workload& w, const PricedSplit& of, const PricedSplit& split,

@@ -42,9 +42,11 @@ struct GradientBuckets {
   bool own_links = true;  ///< reductions and sums over replicas run beside each other; else one after the other
 };
 /// Of ZeRO-1, or what is left of ZeRO-2 and 3 within groups (shard=), `profile` that of the stage. Inapplicable when
-/// the plan does not go with ZeRO.
-[[nodiscard]] Answer<GradientBuckets> zero_buckets(const Profile&, const PricedSplit&, const Layout& resolved,
-                                                   const PlanSpec&);
+/// the plan does not go with ZeRO. `layers_to`: behind the last layer of each unit; fully_shard sends unit by unit,
+/// other programs by the plan's buckets.
+[[nodiscard]] Answer<GradientBuckets> zero_buckets(const Workload&, const Profile&,
+                                                   std::span<const std::uint32_t> layers_to, const PricedSplit&,
+                                                   const Layout& resolved, const PlanSpec&);
 /// All-gather of the updated parameters of a device (ZeRO-1 and 2).
 struct GatheredParameters {
   Bytes dense, expert;  ///< as ShardedMessage's

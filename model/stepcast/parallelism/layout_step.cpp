@@ -208,6 +208,7 @@ class StepWriter : public PassTaker {
   struct DeviceState {
     After chain;
     After begin;                            // of the passes
+    After gathers;                          // last of those that wait for no micro-batch
     After link[3];                          // last send, by output
     std::map<std::uint32_t, After> source;  // last receive, by sender
     After gradients;                        // ends of all that the update waits for
@@ -481,7 +482,7 @@ class StepWriter : public PassTaker {
       (void)sharded_pass(timed, in_flight, cluster_.contention.compute_under_communication, &computes);
       for (std::size_t i = 0; i < units.size(); ++i) make_longer(passes[i], computes[i] - timed[i].compute);
     }
-    After channel;
+    After channel = early ? device_[pass.device].gathers : After{};
     std::vector<After> gathered(units.size());
     const auto message = [&](std::size_t i, const ShardedMessage& m) {
       After after = early ? device_[pass.device].begin : nodes.chain;
@@ -506,6 +507,7 @@ class StepWriter : public PassTaker {
       }
       if (beside && i + room < units.size()) gather(i + room);
     }
+    if (early) device_[pass.device].gathers = channel;
     add_to(nodes.chain, channel);
   }
 
@@ -621,7 +623,7 @@ class StepWriter : public PassTaker {
   }
 
   std::string prepare_buckets(DeviceGradients& sums) {
-    const Answer<GradientBuckets> buckets = zero_buckets(sums.profile, *e_.split, l_, plan_);
+    const Answer<GradientBuckets> buckets = zero_buckets(workload_, sums.profile, sums.layers_to, *e_.split, l_, plan_);
     if (!buckets) return buckets.reason();
     sums.buckets = *buckets;
     if (!l_.overlap_gradients || sums.buckets.buckets.empty()) return {};

@@ -76,10 +76,11 @@ UnitPasses paced(const UnitPasses& host, const UnitPasses& device, bool host_wai
   return {forward, std::max({issued, ran, host.forward + device.backward}) - forward};
 }
 
-/// What the host needs for a unit, under PyTorch's fully_shard its part of that with it.
-UnitPasses issued(const PricedUnit& u, Recomputation r, int zero) {
+/// What the host needs for a unit, under PyTorch's fully_shard its part of that with it, which ZeRO-1 is where it
+/// gathers ahead.
+UnitPasses issued(const PricedUnit& u, Recomputation r, int zero, bool ahead) {
   UnitPasses issue{u.forward_issue, u.backward_issue + again(u, r).compute};
-  if (zero >= 1) issue.forward += u.forward_hooks, issue.backward += u.backward_hooks;
+  if (zero >= 2 || (zero == 1 && ahead)) issue.forward += u.forward_hooks, issue.backward += u.backward_hooks;
   return issue;
 }
 
@@ -102,10 +103,13 @@ class StagePasses {
         messages_(messages),
         sharded_(divides_gradients(split, l)),
         gathers_(gathers_first(w, split, l)),
+        hooked_(by_fully_shard(w, l) && divides_some(split, l, [](int zero) { return zero == 1; }) &&
+                std::ranges::any_of(
+                    split.units, [](const PricedUnit& u) { return u.forward_hooks + u.backward_hooks > Seconds(0); })),
         waits_(host_waits(w, split, l)) {}
 
   /// Whether a stage takes something else than its units one by one.
-  [[nodiscard]] bool any() const { return sharded_ || host_is_ahead(); }
+  [[nodiscard]] bool any() const { return sharded_ || hooked_ || host_is_ahead(); }
   /// Whether the first forward pass of a step gathers what the others find there.
   [[nodiscard]] bool gathers() const { return gathers_ || makes_copy(); }
   void add(std::uint32_t number, std::uint32_t unit, Recomputation recomputation) {
@@ -118,7 +122,7 @@ class StagePasses {
     forward_.push_back({sent.gather.time(), passes.forward, {}});
     if (gathers()) first_.push_back({sent.first.time(), passes.forward, {}});
     backward_.push_back({sent.again.time(), passes.backward + sent.codec, sent.reduce.time() + sent.across.time()});
-    const UnitPasses issue = issued(u, recomputation, zero);
+    const UnitPasses issue = issued(u, recomputation, zero, gathers_);
     host_.forward += issue.forward;
     host_.backward += issue.backward;
     one_by_one_ += elapsed.forward - passes.forward + elapsed.backward - passes.backward;
@@ -150,6 +154,12 @@ class StagePasses {
     }
     return std::max(Seconds(0), end_of(first_, first_in_flight(layout_)) - others);
   }
+  /// Of all gathers of that pass.
+  [[nodiscard]] Seconds gathered_first() const {
+    Seconds sum;
+    for (const ShardedUnit& u : first_) sum += u.gather;
+    return sum;
+  }
   [[nodiscard]] Seconds copies() const { return copies_; }
   [[nodiscard]] bool sharded() const { return sharded_; }
   [[nodiscard]] bool host_is_ahead() const { return workload_.shape && !waits_; }
@@ -175,7 +185,7 @@ class StagePasses {
   const PricedSplit& split_;
   const Layout& layout_;
   const ShardedMessages& messages_;
-  bool sharded_, gathers_, waits_;
+  bool sharded_, gathers_, hooked_, waits_;
   std::vector<ShardedUnit> forward_, first_, backward_;  // on the device
   UnitPasses host_;                                      // what it needs for them
   Seconds one_by_one_, copies_;
@@ -195,7 +205,7 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
     // Of some blocks every stage does as many again, which moves none of them.
     const Recomputation r = l.recomputed_blocks > 0 ? Recomputation::none : split.layout(unit, l).recomputation;
     const int zero = split.layout(unit, l).zero;
-    const UnitPasses passes = unit_passes(u, r, zero), issue = issued(u, r, zero);
+    const UnitPasses passes = unit_passes(u, r, zero), issue = issued(u, r, zero, gathers_ahead(workload, l));
     of_kind.push_back(std::max(passes.forward + passes.backward, issue.forward + issue.backward));
   }
   for (const std::uint32_t unit : split.sequence(workload)) time.push_back(of_kind[unit]);
@@ -342,6 +352,11 @@ bool divides_gradients(const PricedSplit& split, const Layout& l) {
 bool gathers_ahead(const Workload& w, const Layout& l) {
   const bool waits = w.shape && w.shape->kernels == KernelSet::deepspeed;
   return l.overlap_gather && overlaps_sharding(w, l) && !waits;
+}
+
+bool by_fully_shard(const Workload& w, const Layout& l) {
+  if (w.shape) return has_copies(w) && gathers_ahead(w, l);
+  return gathers_ahead(w, l);
 }
 
 bool sends_in_passes(const Workload& w, const PricedSplit& split, const Layout& l) {
@@ -512,6 +527,25 @@ void offload_activations(VirtualStage& stage, ChunkTimes& times, BytesPerSecond 
 
 }  // namespace
 
+namespace {
+
+/// The device of each virtual stage; of a schedule with two copies of each, that of the first.
+std::vector<std::uint32_t> devices_of(const Layout& l, std::uint32_t virtual_stages) {
+  std::vector<std::uint32_t> device(virtual_stages);
+  if (l.schedule == nullptr || l.chunks == 1 || l.schedule->copies > 1) {
+    for (std::uint32_t v = 0; v < virtual_stages; ++v) device[v] = v % static_cast<std::uint32_t>(l.pipeline);
+    return device;
+  }
+  const PipelineShape shape =
+      pipeline_shape(*l.schedule, static_cast<std::uint32_t>(l.pipeline), static_cast<std::uint32_t>(l.chunks), 1);
+  for (std::uint32_t d = 0; d < shape.stages; ++d)
+    for (std::uint32_t c = 0; c < shape.chunks; ++c)
+      if (const std::uint32_t v = l.schedule->place(shape, d, c); v < virtual_stages) device[v] = d;
+  return device;
+}
+
+}  // namespace
+
 StagedSplit staged_split(const Workload& workload, const PricedSplit& split, const Layout& l,
                          std::uint32_t virtual_stages, const ShardedMessages& messages) {
   const std::vector<std::uint32_t> first = division(workload, split, l, virtual_stages);
@@ -527,15 +561,21 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
     times.send_backward = v > 0 ? split.units[units[first[v] - 1]].send : Seconds(0);
     times.send_forward = v + 1 < virtual_stages ? split.units[units[first[v + 1] - 1]].send : Seconds(0);
   };
+  // When the first micro-batch comes to a stage, and how long before that its device's links are free of what earlier
+  // chunks gather.
+  Seconds comes;
+  const std::vector<std::uint32_t> device = devices_of(l, virtual_stages);
+  std::vector<Seconds> gathered(static_cast<std::size_t>(l.pipeline));
+  const auto link_free = [&](std::uint32_t v) { return std::max(Seconds(0), comes - gathered[device[v]]); };
   // Most stages hold as many units of the same kinds as the one before, and take as long.
   const auto like_the_one_before = [&](std::uint32_t v) {
     if (v == 0 || !messages.reduce.empty() || !messages.gather.empty()) return false;
-    if (out.stages[v - 1].longer_first > Seconds(0)) return false;
+    const VirtualStage& before = out.stages[v - 1];
+    if (before.longer_first > Seconds(0) || link_free(v) < before.gathered_first) return false;
     return std::ranges::equal(units.subspan(first[v - 1], first[v] - first[v - 1]),
                               units.subspan(first[v], first[v + 1] - first[v]));
   };
   std::int64_t most_blocks = 0;
-  Seconds comes;  // the first micro-batch to the stage
   for (std::uint32_t v = 0; v < virtual_stages; ++v) {
     if (v > 0) comes += out.chunks[v - 1].forward + out.stages[v - 1].longer_first;
     VirtualStage& stage = out.stages[v];
@@ -544,6 +584,7 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       stage = out.stages[v - 1], times = out.chunks[v - 1];
       stage.first = first[v];
       add_sends(v);
+      gathered[device[v]] += stage.gathered_first;
       continue;
     }
     stage.first = first[v];
@@ -579,7 +620,11 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       if (stage.parts.idle > Seconds(0) || !passes.sharded())
         stage.parts.compute += std::exchange(stage.parts.sharding, Seconds(0));
     }
-    if (passes.gathers()) stage.longer_first = passes.longer_first(times.forward, comes);
+    if (passes.gathers()) {
+      stage.gathered_first = passes.gathered_first();
+      stage.longer_first = passes.longer_first(times.forward, link_free(v));
+      gathered[device[v]] += stage.gathered_first;
+    }
     if (l.offloads(Offloaded::activations)) offload_activations(stage, times, host_of(split.data->cluster).copies);
     add_sends(v);
   }

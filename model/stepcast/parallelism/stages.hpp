@@ -39,7 +39,8 @@ struct VirtualStage {
   /// By which the forward pass of a step's first micro-batch takes longer than the others, since parameters are
   /// gathered in it. Those of ZeRO-1 and 2 are on their way from the beginning of the step.
   Seconds longer_first;
-  UnitPasses copies;  ///< by which copies of offloaded activations make a pass longer; in `parts.copies`
+  Seconds gathered_first;  ///< all that it gathers there
+  UnitPasses copies;       ///< by which copies of offloaded activations make a pass longer; in `parts.copies`
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
   Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
   Bytes largest_boundary;         ///< of what its units hand on
@@ -88,6 +89,8 @@ struct StagedSplit {
       l.zero == 3 || std::ranges::any_of(l.unit_choices, [](const UnitChoice& c) { return c.zero == 3; });
   return frees ? l.units_in_flight : std::numeric_limits<std::int64_t>::max();
 }
+/// Whether PyTorch's fully_shard runs what ZeRO-1 and 2 divide: unit by unit, whatever buckets a plan has.
+[[nodiscard]] bool by_fully_shard(const Workload&, const Layout&);
 /// Whether the passes of some unit send what ZeRO divides: gradients, parameters, or both.
 [[nodiscard]] bool sends_in_passes(const Workload&, const PricedSplit&, const Layout& resolved);
 /// Time of a collective on `bytes` in the group; `hidden`: while the devices compute, which may slow it down.

@@ -277,16 +277,15 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
   std::uint64_t division = 0;
   if (!l.stage_units.empty()) division = divisions_.try_emplace(l.stage_units, divisions_.size() + 1).first->second;
   const TableKey staged_key{
-      split.number,
-      virtual_stages_of(l),
+      split.number, virtual_stages_of(l),
       word(l.recomputed_blocks, l.recomputed_together << 3 | static_cast<std::int64_t>(l.recomputation)),
       std::uint64_t{l.offloaded} << 8 |
           (sharded ? static_cast<std::uint64_t>(l.zero << 2 | int{l.overlap_gather} << 1 | int{l.overlap_gradients})
            : copies_differ_by_stage(workload) ? static_cast<std::uint64_t>(l.zero << 2)
                                               : 0),
-      sharded ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
-      division,
-      sharded ? plan_number(plan) : 0};
+      sharded ? static_cast<std::uint64_t>(l.units_in_flight) : 0, division, sharded ? plan_number(plan) : 0,
+      // Which chunks share a device's links in the first forward pass.
+      sharded && l.zero < 3 && l.chunks > 1 ? word(l.schedule) : 0};
   const auto& staged = staged_(staged_key, [&] {
     held_stages_ += virtual_stages_of(l);
     if (!sharded) return staged_split(workload, *e.split, l, virtual_stages_of(l));
@@ -404,8 +403,9 @@ Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) cons
                                      : (1 - experts) / static_cast<double>(l.sharding()) +
                                            experts / static_cast<double>(l.expert_sharding());
   if (l.offloads(Offloaded::optimizer)) return host_update(l, held.parameters * divided);
-  // ZeRO-1 deals whole tensors out, 2 and 3 divide each.
-  if (l.zero == 0 || (workload.host_updates && l.zero >= 2)) return workload.update * device.update_share;
+  // Those who deal whole tensors out have fewer of them each; fully_shard divides every one.
+  const bool each = l.zero >= 2 || (l.zero == 1 && by_fully_shard(workload, l));
+  if (l.zero == 0 || (workload.host_updates && each)) return workload.update * device.update_share;
   return workload.update * (device.update_share * divided);
 }
 

@@ -164,10 +164,10 @@ std::string unmeasured_text(std::string_view device, RatesOf rates) {
   const std::string name(device.empty() ? "the device" : device);
   const std::string range =
       "from " + whole_percent(sides.below) + " less to " + whole_percent(sides.above) + " more than predicted; ";
-  return (rates == RatesOf::products
-              ? "no measured step stands behind the rates of " + name + ": four of five steps on such devices took " +
-                    range
-              : "no measured step or product stands behind the rates of " + name + ": a step may take " + range) +
+  return (rates == RatesOf::products ? "no measured step stands behind the rates of " + name +
+                                           ": four of five steps on such devices took " + range
+                                     : "no measured step or product of this type stands behind the rates of " + name +
+                                           ": a step may take " + range) +
          "one of yours corrects it: --measured 'PLAN=STEP'";
 }
 

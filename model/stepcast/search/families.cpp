@@ -336,6 +336,7 @@ LayoutFamilies::LayoutFamilies(const LayoutSpace& space, const Workload& workloa
                                {i >= 32, i % 32 >= 16, i % 16 >= 8, i % 8 >= 4, i % 4 >= 2, i % 2 == 1});
   blocks_ = blocks(workload);
   for (LayoutFamily& f : families_) {
+    f.gathers_ahead = space.framework != "deepspeed";
     f.first = size_;
     size_ += switches(f).size();
   }
@@ -394,6 +395,7 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std
   layout.overlap_pipeline = switches.overlap_pipeline;
   layout.overlap_gradients = switches.overlap_gradients;
   layout.overlap_tensor = switches.overlap_tensor;
+  layout.overlap_gather = family.gathers_ahead || switches.zero == 0 || switches.zero == 3;
   layout.scheme = family.scheme;
   layout.depth = family.depth;
   layout.schedule = family.schedule;

@@ -105,6 +105,40 @@ TEST_CASE("stages behind the first gather while they wait for their first micro-
   CHECK(staged.ahead.breakdown.gradients <= staged.behind.breakdown.gradients);
 }
 
+TEST_CASE("what a device's chunks gather goes over its links one after the other") {
+  const Workload w = llama();
+  const Cluster slow = machines(4, 1e9);
+  const Both one = both(w, slow, "zero=1, mb=1, pp=2", 32), four = both(w, slow, "zero=1, mb=1, pp=2, chunks=4", 32);
+  // No more is hidden than the time until a device's last chunk begins, a few forward passes of one micro-batch.
+  CHECK(four.saved() < one.saved() + 0.1 * four.behind.iteration.value());
+}
+
+TEST_CASE("fully_shard sums unit by unit, whatever buckets the plan has") {
+  const Cluster c = machines(4, 2e10);
+  const Workload eager = llama(",kernels=eager"), megatron = llama();
+  const auto step = [&](const Workload& w, const std::string& plan) { return answer(w, c, plan, 128).iteration; };
+  for (const std::string fields : {"zero=1, mb=1", "zero=1, mb=1, shard=8"}) {
+    const std::string layout = "layout(" + fields + ")/";
+    CHECK(step(eager, layout + "ddp(bucket=1 GiB)") == step(eager, layout + "ddp(bucket=1 MiB)"));
+    CHECK(step(megatron, layout + "ddp(bucket=1 GiB)") != step(megatron, layout + "ddp(bucket=1 MiB)"));
+  }
+}
+
+TEST_CASE("a search for DeepSpeed gathers behind the update") {
+  LayoutSearchOptions options;
+  options.layout.global_batch = 128;
+  LayoutSpace space;
+  space.framework = "deepspeed";
+  space.zero = {1};
+  const Workload w = llama(",kernels=compiled");
+  const Answer<LayoutSearchResult> found = best_layouts(w, machines(2, 2e10), space, options);
+  REQUIRE(found);
+  REQUIRE_FALSE(found->best.empty());
+  CHECK_FALSE(found->best.front().plan.layout.overlap_gather);
+  space.framework = "megatron";
+  CHECK(best_layouts(w, machines(2, 2e10), space, options)->best.front().plan.layout.overlap_gather);
+}
+
 TEST_CASE("a written step with its gathers ahead ends with its prediction") {
   for (const std::string kernels : {"", ",kernels=eager"})
     for (const std::string fields : {"zero=1, mb=1", "zero=2, mb=2", "zero=1, mb=1, pp=2", "zero=1, mb=2, tp=2, sp=on",

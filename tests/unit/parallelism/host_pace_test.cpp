@@ -58,8 +58,12 @@ TEST_CASE("a host that sets the pace hides what the device sends while it waits"
   CHECK(milliseconds_of(left.iteration) == doctest::Approx(84 + 24 - 11));
   CHECK(milliseconds_of(left.breakdown.gradients) == doctest::Approx(13));
   // ZeRO-1 deals the update out, and sends as much.
-  const LayoutPrediction dealt = predict(traced(milliseconds(10), milliseconds(1)), "layout(zero=1)/ddp");
+  const LayoutPrediction dealt =
+      predict(traced(milliseconds(10), milliseconds(1)), "layout(zero=1, overlap_gather=off)/ddp");
   CHECK(milliseconds_of(dealt.iteration) == doctest::Approx(81));
+  // fully_shard divides every tensor instead, and has its part of the host.
+  const LayoutPrediction sharded = predict(traced(milliseconds(10), milliseconds(1)), "layout(zero=1)/ddp");
+  CHECK(milliseconds_of(sharded.iteration) == doctest::Approx(84 + 4 * (0.5 + 0.04 + 0.6 + 0.06)));
 }
 
 TEST_CASE("under FSDP a host that sets the pace issues its part of it, and updates as many tensors") {

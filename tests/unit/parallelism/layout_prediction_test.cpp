@@ -615,7 +615,7 @@ TEST_CASE("Without a measured step of the device the interval is wide and late, 
   };
   const auto doubted = [](const LayoutPrediction& p) {
     return std::ranges::count_if(p.warnings, [](const std::string& w) {
-      return w.starts_with("no measured step or product stands behind the rates of test device") &&
+      return w.starts_with("no measured step or product of this type stands behind the rates of test device") &&
              w.find("--measured") != std::string::npos;
     });
   };
