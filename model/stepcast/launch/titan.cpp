@@ -148,6 +148,10 @@ std::string titan_text(const LaunchInput& in) {
               : "") +
          (sums_often ? "# it sums gradients across the groups in every micro-batch, not once a step as predicted\n"
                      : "") +
+         // _post_backward of torch/distributed/pipelining/stage.py
+         (l.pipeline > 1 && l.zero > 0 && l.data > 1 && l.overlap_gradients
+              ? "# it reduces gradients behind a stage's last backward pass, not beside it as predicted\n"
+              : "") +
          "MODULE=... CONFIG=... ./run_train.sh" + out.text();
 }
 

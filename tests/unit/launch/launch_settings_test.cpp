@@ -628,6 +628,7 @@ TEST_CASE("torchtitan is told how many layers a stage has only where that makes 
   CHECK(contains(of(8, 3, "32").cannot, "no number of layers a stage makes 24 stages of 34"));
   CHECK(contains(of(4, 2, "32", 2).cannot, "whole gradients until a stage's last micro-batch (zero=1)"));
   CHECK(contains(of(1, 1, "32").cannot, "reduces gradients in every micro-batch"));
+  CHECK(contains(of(4, 2, "32").text, "# it reduces gradients behind a stage's last backward pass"));
 }
 
 TEST_CASE("launch settings: what is compiled follows the model") {
