@@ -418,8 +418,7 @@ TEST_CASE("launch settings: DeepSpeed's configuration is JSON and its batches mu
         Layout l = layout(1, 6, pipeline, 3);
         l.zero = zero;
         if (zero == 1 || zero == 2)
-          CHECK(contains(settings("DeepSpeed", prediction(l, micro_batches)).cannot,
-                         zero > 1 && pipeline > 1 ? "" : "overlap_gather=off"));
+          CHECK(contains(settings("DeepSpeed", prediction(l, micro_batches)).cannot, "overlap_gather=off"));
         l.overlap_gather = false;
         const LaunchSettings s = settings("DeepSpeed", prediction(l, micro_batches));
         if (zero > 1 && pipeline > 1) {
@@ -629,6 +628,17 @@ TEST_CASE("torchtitan is told how many layers a stage has only where that makes 
   CHECK(contains(of(4, 2, "32", 2).cannot, "whole gradients until a stage's last micro-batch (zero=1)"));
   CHECK(contains(of(1, 1, "32").cannot, "reduces gradients in every micro-batch"));
   CHECK(contains(of(4, 2, "32").text, "# it reduces gradients behind a stage's last backward pass"));
+}
+
+TEST_CASE("launch settings: a limited gate is GPT-OSS's, and products of experts add a bias") {
+  const std::string gpt_oss = settings("Megatron-LM", prediction(layout(1, 8, 1), 4), "gpt-oss-20b").text;
+  CHECK(contains(gpt_oss, "--quick-geglu"));
+  CHECK(contains(gpt_oss, "--activation-func-clamp-value 7.0"));
+  CHECK_FALSE(contains(gpt_oss, "--swiglu"));
+  CHECK_FALSE(contains(gpt_oss, "--disable-bias-linear"));
+  const std::string plain = settings("Megatron-LM", prediction(layout(1, 8, 1), 4), "mixtral-8x7b").text;
+  CHECK(contains(plain, "--swiglu"));
+  CHECK(contains(plain, "--disable-bias-linear"));
 }
 
 TEST_CASE("launch settings: what is compiled follows the model") {

@@ -684,3 +684,32 @@ TEST_CASE("casts to eight bits: compiled one kernel that reads twice, eager six 
   CHECK(cast_of("eager").kernels == 6);
   CHECK(cast_of("megatron").traffic.value() == elements * (2 + 2 * 1));
 }
+
+TEST_CASE("what experts add beside products: a bias each, and limits in front of their gate") {
+  const std::string mixture = "llama:hidden=1024,layers=2,heads=8,ffn=512,seq=512,experts=16,topk=4";
+  const auto block = [&](const std::string& words) { return model_shape_of(mixture + words).units[1]; };
+  const auto named = [](const UnitShape& u, std::string_view name) -> const OperatorShape* {
+    for (const OperatorShape& o : u.operators)
+      if (o.name == name) return &o;
+    return nullptr;
+  };
+  const UnitShape plain = block(""), both = block(",expert_bias=yes,clamp=yes");
+  CHECK(named(plain, "clamp") == nullptr);
+  CHECK(named(plain, "expert bias") == nullptr);
+  const OperatorShape* clamp = named(both, "clamp");
+  REQUIRE(clamp != nullptr);
+  CHECK(clamp->traffic == Bytes(512. * 4 * 512 * 16));  // 16 bytes an element of what the gate gives
+  CHECK(clamp->module == RecomputedModule::moe_act);
+  const OperatorShape* bias = named(both, "expert bias");
+  REQUIRE(bias != nullptr);
+  CHECK(bias->traffic == Bytes(512. * 4 * 1024 * 12));
+  CHECK(work_of(*bias, 1).steps == 16);                                            // expert by expert
+  CHECK(both.kept.divided - plain.kept.divided == Bytes(512. * 4 * 2 * 512 * 2));  // a copy of the gate's inputs
+  // Compilers make one kernel of either with what is beside it.
+  CHECK(named(block(",expert_bias=yes,clamp=yes,kernels=compiled"), "clamp") == nullptr);
+  const double more = model_shape_of(mixture + ",expert_bias=yes").parameters() - model_shape_of(mixture).parameters();
+  CHECK(more == 2 * 16 * (2 * 512 + 1024));
+  CHECK_THROWS_WITH_AS((void)model_shape_of("llama3-8b:clamp=yes"), doctest::Contains("experts"), InputError);
+  CHECK_THROWS_WITH_AS((void)model_shape_of("gpt:hidden=1024,layers=2,heads=8,seq=512,experts=8,expert_bias=yes"),
+                       doctest::Contains("llama"), InputError);
+}
