@@ -27,7 +27,8 @@ MODELS = [LLAMA, ("qwen3-32b", 64), ("mixtral-8x7b", 64), ("gpt-oss-20b", 64), (
           ("llama3-8b:dtype=f32", 64), ("bert:hidden=1024,layers=24,heads=16,seq=512", 64), ("resnet50:image=224", 64),
           (TRACE, 4)]
 PLANS = ["ddp", "ddp(bucket=100 MiB)", "dear(bucket=8 MiB)", "horovod", "fsdp", "zero2", "layout(zero=1)/ddp",
-         "layout(zero=1, overlap_gather=off)/ddp", "layout(zero=1, mb=1)/ddp",
+         "layout(zero=1, overlap_gather=off)/ddp", "layout(zero=1, mb=1)/ddp", "layout(zero=1, whole_tensors=on)/ddp",
+         "layout(zero=1, whole_tensors=on, shard=8)/ddp",
          "layout(zero=3, shard=8)/ddp", "layout(zero=3, hpz=8)/ddp", "layout(zero=3, hpz=8, qwz=on, qgz=on)/ddp",
          "layout(zero=3, in_flight=4)/ddp", "layout(zero=3, recompute=full)/ddp",
          "layout(recompute=selective)/ddp", "layout(zero=2, mb=1)/ddp", "layout(mb=1)/ddp", "layout(tp=4)/ddp",

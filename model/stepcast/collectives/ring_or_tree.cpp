@@ -2,7 +2,8 @@
 //
 //   all-reduce                   min(ring, double_tree with beta_tree = max(beta_tree, 1 / 65 GB/s))
 //   reduce-scatter, all-gather   ring: NCCL has no tree for them
-//   broadcast, all-to-all        as `chain` and `pairwise`
+//   broadcast                    (P-1) alpha + beta m: the ring once round, as NCCL's tuning counts it
+//   all-to-all                   as `pairwise`
 //
 // NCCL >= 2.4 (tuning.cc), which credits a tree over A100s with no more than 130 GB/s of bus bandwidth on two machines,
 // half as much of payload: with a fast card for every device the ring stays ahead. Bounds: those of its two forms; on
@@ -18,9 +19,6 @@ namespace ring {
 extern const CollectiveAlgorithm record;
 }
 namespace double_tree {
-extern const CollectiveAlgorithm record;
-}
-namespace chain {
 extern const CollectiveAlgorithm record;
 }
 
@@ -43,7 +41,9 @@ CostLines choices(const Cluster& c, Operation op) {
   lines.add(larger_bandwidth(c));
   return lines;
 }
-CostLine broadcast(const Cluster& c) { return chain::record.broadcast(c); }
+CostLine broadcast(const Cluster& c) {
+  return c.workers() == 1 ? CostLine{} : steps_and_volume(static_cast<double>(c.workers() - 1), 1, flat_link(c));
+}
 
 }  // namespace
 

@@ -53,6 +53,7 @@ std::string why_not_deepspeed(const LaunchInput& in) {
                        l.overlap_tensor != TensorOverlap::nothing))
     return "its tensor parallelism (autotp_size) is 1-D, goes with ZeRO stages 0 to 2 and divides no activations and "
            "hides no sums";
+  if (l.whole_tensors) return "it divides all tensors evenly (whole_tensors=off)";
   const bool by_itself =
       in.by_own_kernels > Bytes(0) || (in.workload.shape && in.workload.shape->kernels == KernelSet::deepspeed);
   if ((l.zero == 1 || l.zero == 2) && l.data > 1 && l.overlap_gather && l.overlap_gradients && !by_itself)

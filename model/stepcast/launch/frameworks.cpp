@@ -57,6 +57,7 @@ std::string modules_alone(const Layout& l) {
 std::string plain_zero(const Layout& l, bool has_second_copy) {
   if (l.backward_shard > 0 && !has_second_copy)
     return "it has no second copy of the parameters for the backward pass (hpz=)";
+  if (l.whole_tensors) return "it divides all tensors evenly (whole_tensors=off)";
   if (l.quantized_weights) return "parameters in 8 bits (qwz=on) are DeepSpeed's ZeRO++";
   if (l.quantized_gradients) return "gradients in 4 bits (qgz=on) are DeepSpeed's ZeRO++";
   return {};

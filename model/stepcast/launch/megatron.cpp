@@ -129,6 +129,7 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.option("attention-dropout", exact_text_of(m.dropout));
     out.option("hidden-dropout", exact_text_of(m.dropout));
   }
+  if (!m.fused_accumulation) out.flag("no-gradient-accumulation-fusion");
   if (!m.tied) out.flag("untie-embeddings-and-output-weights");
   if (m.name.starts_with("llama")) {
     if (m.clamp) {  // GPT-OSS's gate, with its own numbers

@@ -105,14 +105,15 @@ std::string accumulation_lines(const LaunchInput& in, bool casts) {
   const bool divided = in.layout.zero >= 2;
   const std::string is_last = "(i == " + std::to_string(in.micro_batches - 1) + ")\n";
   std::string margin = "    ";
-  if (in.layout.zero == 0) {
+  if (in.layout.zero_in_passes() == 0) {
     text += margin + "with contextlib.nullcontext() if i == " + std::to_string(in.micro_batches - 1) +
             " else model.no_sync():\n";
     margin += "    ";
   }
-  if (in.layout.zero == 1) text += margin + "model.set_requires_gradient_sync" + is_last;
+  if (in.layout.zero_in_passes() == 1) text += margin + "model.set_requires_gradient_sync" + is_last;
   // Else it would gather the weights again in every micro-batch.
-  if (in.layout.zero == 1 || in.layout.zero == 2) text += margin + "model.set_reshard_after_backward" + is_last;
+  if (in.layout.zero_in_passes() == 1 || in.layout.zero == 2)
+    text += margin + "model.set_reshard_after_backward" + is_last;
   // HSDP: gradients are summed across the groups behind the last one.
   if (in.layout.shard > 0 && divided) text += margin + "model.set_requires_all_reduce" + is_last;
   if (casts) text += margin + autocast(in.workload) + "\n    ";
@@ -158,6 +159,33 @@ std::string compilation_lines(const Workload& w, const std::string& blocks = "bl
 }
 
 /// The optimizer, where the model names another one than Adam.
+/// Of ZeRO by whole tensors, around the model's optimizer.
+std::string dealt_optimizer_lines(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  const bool described = in.workload.shape && in.workload.shape->heads > 0;
+  const Optimizer optimizer = described ? in.workload.shape->optimizer : Optimizer::adam;
+  const std::string_view name = optimizer == Optimizer::adam8bit    ? "torchao.optim.AdamW8bit"
+                                : optimizer == Optimizer::adafactor ? "torch.optim.Adafactor"
+                                : optimizer == Optimizer::muon      ? "torch.optim.Muon"
+                                : optimizer == Optimizer::sgd       ? "torch.optim.SGD"
+                                : optimizer == Optimizer::lion      ? "Lion"
+                                                                    : "torch.optim.AdamW";
+  std::string text, group;
+  if (l.shard > 0) {
+    text = "mesh = init_device_mesh(\"cuda\", (" + std::to_string(l.data / l.shard) + ", " + std::to_string(l.shard) +
+           "), mesh_dim_names=(\"replicate\", \"shard\"))\n";
+    group = ", process_group=mesh[\"shard\"].get_group()";
+  }
+  return text + "optimizer = ZeroRedundancyOptimizer(" +
+         (optimizer == Optimizer::muon ? "matrices" : "model.parameters()") + ", optimizer_class=" + std::string(name) +
+         group + ",\n    parameters_as_bucket_view=True, lr=lr" +
+         (optimizer == Optimizer::sgd ? ", momentum=0.9)" : ")") +
+         (!described                     ? "  # or the class that the job has\n"
+          : optimizer == Optimizer::muon ? "  # and AdamW for all that are no matrices of blocks\n"
+          : optimizer == Optimizer::lion ? "  # package lion-pytorch\n"
+                                         : "\n");
+}
+
 std::string optimizer_line(const Workload& w) {
   if (!w.shape || w.shape->heads == 0) return {};
   switch (w.shape->optimizer) {
@@ -211,9 +239,9 @@ std::string why_not_ddp(const LaunchInput& in) {
   if (std::string why = leaves_nothing_to_host(in.layout); !why.empty()) return why;
   if (std::string why = beyond_data_parallel(in.layout); !why.empty()) return why;
   if (in.layout.zero > 1) return "it does not divide gradients or parameters (fully_shard does)";
-  if (in.layout.zero == 1)
+  if (in.layout.zero_in_passes() == 1)
     return "zero=1 scatters gradients, as fully_shard does; ZeroRedundancyOptimizer sums whole ones and broadcasts "
-           "whole parameters";
+           "whole parameters (whole_tensors=on)";
   if (in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name != "ddp" && in.layout.data > 1)
     return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
   return too_large_under_autocast(in);
@@ -230,7 +258,7 @@ std::string ddp_text(const LaunchInput& in) {
     text += "model.register_comm_hook(None, default_hooks." +
             std::string(in.workload.dtype == DataType::bf16 ? "bf16" : "fp16") +
             "_compress_hook)  # gradients travel in 2 bytes\n";
-  text += optimizer_line(in.workload);
+  text += in.layout.whole_tensors ? dealt_optimizer_lines(in) : optimizer_line(in.workload);
   return text + accumulation_lines(in, mixed);
 }
 
@@ -243,6 +271,8 @@ std::string why_not_fsdp(const LaunchInput& in) {
   if (std::string why = why_not_offloaded(l); !why.empty()) return why;
   if (std::string why = beyond_data_parallel(l); !why.empty()) return why;
   if (l.zero == 0) return "nothing is divided (zero=0): DistributedDataParallel does that";
+  if (l.whole_tensors)
+    return "it divides every tensor; ZeroRedundancyOptimizer around DistributedDataParallel does not";
   if (l.zero < 3 && l.data > 1 && !l.overlap_gather)
     return "it gathers the weights of each block ahead of its first forward pass (overlap_gather=on)";
   if (std::string why = plain_zero(l, true); !why.empty()) return why;

@@ -222,6 +222,13 @@ std::string fill_shard(Layout& l) {
     return "overlap_gather= says when zero=1 and 2 gather updated parameters, and zero is " + text(l.zero);
   if (!l.overlap_gather && !l.unit_choices.empty() && std::ranges::none_of(l.unit_choices, keeps, &UnitChoice::zero))
     return "overlap_gather= says when zero=1 and 2 gather updated parameters, which no unit chooses";
+  if (l.whole_tensors && l.zero != 1)
+    return "whole_tensors= says how zero=1 divides, and " +
+           (l.unit_choices.empty() ? "zero is " + text(l.zero) : std::string("units choose for themselves"));
+  if (l.whole_tensors && l.expert > 1)
+    return "whole tensors (whole_tensors=on) are dealt among ranks that hold the same experts (ep=1)";
+  if (l.whole_tensors && l.offloads(Offloaded::optimizer))
+    return "offload=optimizer leaves equal parts with the hosts, and whole_tensors=on divides the state unequally";
   if (l.shard == 0) return {};
   if (l.zero == 0) return "shard= says over how many ranks ZeRO divides, and zero=0 divides nothing";
   if (l.shard == shard_of_machine) return "shard=machine is known on a cluster only";

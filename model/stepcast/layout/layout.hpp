@@ -122,6 +122,9 @@ struct Layout {
   /// zero=1 and 2: updated parameters are gathered unit by unit beside the first forward pass that needs them
   /// (Megatron-LM's --overlap-param-gather; PyTorch's fully_shard), else all of them behind the update (DeepSpeed).
   bool overlap_gather = true;
+  /// zero=1: ranks hold the optimizer's state of whole tensors. Whole gradients are summed, as without ZeRO, and behind
+  /// the update each rank broadcasts its tensors (PyTorch's ZeroRedundancyOptimizer; InternEvo; fairscale's OSS).
+  bool whole_tensors = false;
   const TensorScheme* scheme = nullptr;        ///< null: "1d"
   std::int64_t depth = 1;                      ///< the depth of the grid of scheme 2.5d
   const PipelineSchedule* schedule = nullptr;  ///< null: "1f1b", with chunks "interleaved"
@@ -145,6 +148,8 @@ struct Layout {
   [[nodiscard]] std::int64_t expert_ranks() const;
   /// Ranks that hold the same part of the same experts.
   [[nodiscard]] std::int64_t expert_replicas() const;
+  /// The ZeRO stage as passes and gradients see it: whole tensors are dealt out behind them.
+  [[nodiscard]] constexpr int zero_in_passes() const { return whole_tensors ? 0 : zero; }
   /// Ranks over which ZeRO divides: those of the context dimension, too. Of a resolved layout.
   [[nodiscard]] std::int64_t sharding() const { return (shard > 0 ? shard : data) * context; }
   /// sharding(), of experts.

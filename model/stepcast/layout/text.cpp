@@ -229,7 +229,7 @@ void read_offload(Layout& l, std::string_view value, const SpecPlace& place) {
   });
 }
 
-constexpr std::array<Field, 31> fields{{
+constexpr std::array<Field, 32> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     {"cp_comm", "how they exchange keys and values: p2p (a ring beside attention), allgather, a2a (of heads); p2p",
@@ -318,6 +318,10 @@ constexpr std::array<Field, 31> fields{{
         "overlap_gather",
         "zero=1 and 2: updated parameters are gathered beside the next step's first forward pass (Megatron-LM's "
         "--overlap-param-gather, fully_shard), or all behind the update (DeepSpeed): on, off; on"),
+    toggle<&Layout::whole_tensors, false>(
+        "whole_tensors",
+        "zero=1: each rank updates whole tensors and broadcasts them, and whole gradients are summed "
+        "(ZeroRedundancyOptimizer): on, off; off"),
     {"scheme", "how products are divided (list schemes); 1d",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
        l.scheme = &tensor_schemes()[choice_of(value, place, names_of(tensor_schemes()))];

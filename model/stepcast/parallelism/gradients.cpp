@@ -8,8 +8,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
+#include <queue>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace stepcast {
 namespace {
@@ -438,9 +442,17 @@ Answer<Seconds> exposed_on_device(const Workload& w, const PricedSplit& split, c
   if (split.data->members == 1) return Seconds(0);
   std::vector<std::uint32_t> layers_to;
   Profile profile = stage_profile(w, split, l, units, &layers_to, again);
-  if (l.zero > 0) return by_zero(w, split, l, spec, units, profile, layers_to);
+  if (l.zero_in_passes() > 0) return by_zero(w, split, l, spec, units, profile, layers_to);
   if (profile.tensors.empty()) return Seconds(0);
-  return by_strategy(std::move(profile), *split.data, l, spec, loop);
+  Seconds broadcasts;
+  if (l.whole_tensors) {
+    const Answer<DealtTensors> dealt = dealt_tensors(w, split, profile);
+    if (!dealt) return Inapplicable{dealt.reason()};
+    for (const DealtTensors::Part& part : dealt->parts) broadcasts += part.broadcast;
+  }
+  const Answer<Seconds> summed = by_strategy(std::move(profile), *split.data, l, spec, loop);
+  if (!summed) return summed;
+  return *summed + broadcasts;
 }
 
 }  // namespace
@@ -457,7 +469,7 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout&
     add_layers(p, w.kinds[split.kind(units[u])].inside,
                unit_passes(on_device(split.units[units[u]]),
                            again.empty() ? split.layout(units[u], l).recomputation : again[u],
-                           split.layout(units[u], l).zero));
+                           split.layout(units[u], l).zero_in_passes()));
     if (layers_to != nullptr) layers_to->push_back(static_cast<std::uint32_t>(p.layers.size()));
   }
   p.backward_order.reserve(p.layers.size());
@@ -525,6 +537,38 @@ Answer<GatheredParameters> gathered_parameters(const Workload& w, const PricedSp
   return out;
 }
 
+double DealtTensors::most() const {
+  double most = 0;
+  for (const Part& part : parts) most = std::max(most, part.elements);
+  return most;
+}
+
+Answer<DealtTensors> dealt_tensors(const Workload& w, const PricedSplit& split, const Profile& profile) {
+  const PricedGroup& group = split.sharding();
+  if (!group.cost.defines(Operation::broadcast))
+    return Inapplicable{"the collective '" + std::string(group.cost.algorithm()) + "' does not define broadcast"};
+  std::vector<double> sizes;
+  for (const Tensor& t : profile.tensors) sizes.push_back(t.size.value() / w.bytes_of_gradient);
+  std::ranges::sort(sizes, std::greater());
+  // Ranks by what they have, the first of equal ones on top; those that have nothing yet are not in it.
+  using Rank = std::pair<double, std::size_t>;
+  std::priority_queue<Rank, std::vector<Rank>, std::greater<>> least;
+  DealtTensors out;
+  for (const double size : sizes) {
+    if (out.parts.size() < static_cast<std::size_t>(group.members)) {
+      least.emplace(size, out.parts.size());
+      out.parts.push_back({size, {}});
+      continue;
+    }
+    const std::size_t rank = least.top().second;
+    least.pop();
+    least.emplace(out.parts[rank].elements += size, rank);
+  }
+  for (DealtTensors::Part& part : out.parts)
+    part.broadcast = exchange(group, Operation::broadcast, part.size(w), false);
+  return out;
+}
+
 Answer<Seconds> exposed_gradients(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
                                   std::span<const std::uint32_t> units, HotLoop& loop,
                                   std::span<const Recomputation> again) {
@@ -539,7 +583,7 @@ Seconds bucket_copies(const Workload& w, const PricedSplit& split, const Layout&
   const Profile profile = stage_profile(w, split, l, units, nullptr, again);
   const Bytes all = profile.gradient_size();
   const Seconds in(all.value() * w.copy_in), out(all.value() * w.copy_out);
-  if (l.zero == 1) return in + out;
+  if (l.zero_in_passes() == 1) return in + out;
   const PlanSpec spec = with_automatic_options_tuned(profile, split.data->cluster, asked);
   const Answer<CommunicationCost> cost = communication_cost(split.data->cluster, collective_of(spec));
   const Answer<CommPlan> plan =

@@ -4,16 +4,18 @@
 // Without ZeRO the plan's strategy sends them: the existing prediction of a profile made of the units of the stage's
 // last micro-batch, on the data group's cluster, less its compute. With ZeRO they are reduce-scattered in buckets under
 // the backward pass (stage 1; 2 and 3 do so in every micro-batch, stages.hpp) and the updated parameters are
-// gathered after the update (1 and 2), as the plan's modifiers change that (sharded_messages.hpp). A unit's gradients
-// become ready evenly over its backward pass. Units that choose for themselves: those without sharded gradients travel
-// by the strategy, or as stage 1's do if none is left undivided, over the group of most of them; what travels over
-// another group, or by another collective, counts as the bytes that take as long there. Internal to the layout
-// prediction. Not modelled: gathers of updated parameters under the next forward pass.
+// gathered after the update (1 and 2), or ranks update whole tensors and broadcast them (whole_tensors), as the plan's
+// modifiers change that (sharded_messages.hpp). A unit's gradients become ready evenly over its backward pass. Units
+// that choose for themselves: those without sharded gradients travel by the strategy, or as stage 1's do if none is
+// left undivided, over the group of most of them; what travels over another group, or by another collective, counts as
+// the bytes that take as long there. Internal to the layout prediction. Not modelled: gathers of updated parameters
+// under the next forward pass.
 #include <stepcast/parallelism/stages.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace stepcast {
 
@@ -58,6 +60,19 @@ struct GatheredParameters {
 [[nodiscard]] Answer<GatheredParameters> gathered_parameters(const Workload&, const PricedSplit& of,
                                                              const PricedSplit& split, const PlanSpec&,
                                                              std::span<const std::uint32_t> units, const Profile&);
+/// Whole tensors of a device as they are dealt to the ranks that ZeRO divides over (Layout::whole_tensors): the largest
+/// first, each to the rank that has the least (_partition_parameters of PyTorch's zero_redundancy_optimizer.py).
+struct DealtTensors {
+  struct Part {
+    double elements = 0;
+    Seconds broadcast{};  ///< of its updated parameters, to all other ranks
+    [[nodiscard]] Bytes size(const Workload& w) const { return Bytes(elements * w.bytes_of_weight); }
+  };
+  std::vector<Part> parts;  ///< of the ranks that have any: their broadcasts follow one another
+  [[nodiscard]] double most() const;
+};
+/// `profile`: that of the device. Inapplicable where the cluster's collective has no broadcast.
+[[nodiscard]] Answer<DealtTensors> dealt_tensors(const Workload&, const PricedSplit&, const Profile& profile);
 /// Gradient bytes of a unit: all, as the data group sees them, and of experts those that their own group sends, which
 /// count there as the bytes that take as long.
 struct UnitGradients {

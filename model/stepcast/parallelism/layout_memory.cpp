@@ -17,6 +17,7 @@ struct Held {
 Held held_of(const Layout& l, const StageMemoryInput& in) {
   const double replicas = static_cast<double>(l.sharding());
   const double of_experts = static_cast<double>(l.expert_sharding());
+  if (l.whole_tensors) return {in.parameters, in.most_dealt};
   return {in.parameters, (in.parameters - in.expert_parameters) / replicas + in.expert_parameters / of_experts};
 }
 
@@ -54,7 +55,7 @@ struct Buffers {
   Bytes received;
 };
 /// PyTorch's fully_shard: whole weights in four bytes, divided, and units of them gathered in two.
-bool fully_shards(const Workload& w, const Layout& l) { return has_copies(w) && l.zero >= 1; }
+bool fully_shards(const Workload& w, const Layout& l) { return has_copies(w) && l.zero_in_passes() >= 1; }
 
 /// What is there at one time of a backward pass beside weights and optimizer.
 struct Moment {
@@ -200,7 +201,7 @@ void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput&
 bool under_autocast(const Workload& w, const Layout& l) {
   const bool mixed = w.shape && w.bytes_of_weight < 4;
   const bool alone = l.tensor * l.context * l.expert == 1 && l.shard == 0 && l.unit_choices.empty();
-  return mixed && alone && l.zero == 0;
+  return mixed && alone && l.zero_in_passes() == 0;
 }
 
 }  // namespace

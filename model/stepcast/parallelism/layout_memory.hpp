@@ -37,6 +37,7 @@ struct ShardedUnits {
 /// What a stage holds, summed over its units.
 struct StageMemoryInput {
   double parameters = 0, expert_parameters = 0;  ///< elements on this device before ZeRO
+  double most_dealt = 0;          ///< of whole tensors (Layout::whole_tensors): elements of the rank that has the most
   Bytes kept_per_micro_batch;     ///< activations of all its units (all chunks), under the layout's recomputation
   bool one_pass = true;           ///< a step has one micro-batch, so that no gradient waits for the next
   double micro_batches_kept = 0;  ///< counted in whole stages (PipelineTimes::kept / chunks)

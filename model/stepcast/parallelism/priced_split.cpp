@@ -343,6 +343,21 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
   return out;
 }
 
+PricedSplit with_accumulation(const Workload& w, PricedSplit split, const Cluster& cluster,
+                              std::int64_t micro_batches) {
+  const AccumulatedGradient added = w.shape ? accumulated_gradient(*w.shape) : AccumulatedGradient{};
+  const double times = added.all_but_first ? 1 - 1 / static_cast<double>(micro_batches) : 1;
+  if (!(added.bytes * times > 0) || !w.device) return split;
+  const double slowness = slowest(cluster.stragglers).factor * times;
+  for (PricedUnit& u : split.units) {
+    if (u.parameters == 0) continue;
+    const Seconds time = memory_time(*w.device, Bytes(u.parameters * added.bytes)) * slowness;
+    u.copies_backward[0] += time;
+    if (!has_copies(w)) u.copies_backward[1] += time;  // fully_shard's have it
+  }
+  return split;
+}
+
 PricedSplit with_shards(const Workload& workload, PricedSplit split, PricedGroups& groups, const Layout& l) {
   if (!split.unsuitable.empty()) return split;
   for (PricedUnit& unit : split.units) add_copies(workload, l, slowest(groups.cluster().stragglers).factor, unit);

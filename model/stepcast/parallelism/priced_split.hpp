@@ -139,6 +139,8 @@ struct PricedSplit {
 /// Of a resolved layout.
 [[nodiscard]] PricedSplit priced_split(const Workload&, PricedGroups&, const Layout& resolved);
 [[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved);
+/// The same with what adding whole gradients to those of the micro-batches before takes (accumulated_gradient).
+[[nodiscard]] PricedSplit with_accumulation(const Workload&, PricedSplit, const Cluster&, std::int64_t micro_batches);
 /// The split of the same layout without `shard`, with the groups that this makes.
 [[nodiscard]] PricedSplit with_shards(const Workload&, PricedSplit, PricedGroups&, const Layout& resolved);
 /// The split of the same layout without `hpz`, `qwz` and `qgz`, with what these need.

@@ -128,16 +128,18 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
       out.push_back(
           "gradients of other groups or by reduce-scatter count as the bytes that take as long in the plan's");
   }
-  if (l.zero == 1 && !plan.strategy->name.starts_with("ddp"))
+  if (l.zero_in_passes() == 1 && !plan.strategy->name.starts_with("ddp"))
     out.push_back("zero=1 sends buckets of " + std::string(plan.strategy->name) +
                   "'s size by reduce-scatter and all-gather");
   if (l.zero >= 2)
     out.push_back("zero=" + std::to_string(l.zero) +
                   " reduces gradients unit by unit in every micro-batch; the plan's buckets play no part");
   if ((l.zero == 1 || l.zero == 2) && l.data * l.context > 1)
-    out.emplace_back(gathers_ahead(w, l)
-                         ? "updated parameters are gathered beside the first forward pass of the next step"
-                         : "all updated parameters are gathered behind the update");
+    out.emplace_back(
+        gathers_ahead(w, l) ? "updated parameters are gathered beside the first forward pass of the next step"
+        : l.whole_tensors   ? "each rank updates whole tensors and broadcasts them behind the update, one rank after "
+                              "the other"
+                            : "all updated parameters are gathered behind the update");
   if (l.shard > 0)
     out.push_back("ZeRO divides within groups of " + std::to_string(l.shard) +
                   " data-parallel ranks; shards of gradients are summed across the " +

@@ -88,7 +88,7 @@ UnitPasses issued(const PricedUnit& u, Recomputation r, int zero, bool ahead) {
 template <class Stage>
 bool divides_some(const PricedSplit& split, const Layout& l, const Stage& stage) {
   for (std::uint32_t unit = 0; unit < split.units.size(); ++unit)
-    if (stage(split.layout(unit, l).zero) && split.own(unit).sharding().members > 1) return true;
+    if (stage(split.layout(unit, l).zero_in_passes()) && split.own(unit).sharding().members > 1) return true;
   return false;
 }
 
@@ -115,7 +115,7 @@ class StagePasses {
   void add(std::uint32_t number, std::uint32_t unit, Recomputation recomputation) {
     const PricedUnit& u = split_.units[unit];
     const ShardedTransfers sent = sharded_transfers(workload_, split_, layout_, number, unit, messages_);
-    const int zero = split_.layout(unit, layout_).zero;
+    const int zero = split_.layout(unit, layout_).zero_in_passes();
     const UnitPasses elapsed = unit_passes(u, recomputation, zero);
     const bool waits = u.forward_idle != Seconds(0) || u.backward_idle != Seconds(0);
     const UnitPasses passes = waits ? unit_passes(on_device(u), recomputation, zero) : elapsed;
@@ -204,7 +204,7 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
     const auto unit = static_cast<std::uint32_t>(of_kind.size());
     // Of some blocks every stage does as many again, which moves none of them.
     const Recomputation r = l.recomputed_blocks > 0 ? Recomputation::none : split.layout(unit, l).recomputation;
-    const int zero = split.layout(unit, l).zero;
+    const int zero = split.layout(unit, l).zero_in_passes();
     const UnitPasses passes = unit_passes(u, r, zero), issue = issued(u, r, zero, gathers_ahead(workload, l));
     of_kind.push_back(std::max(passes.forward + passes.backward, issue.forward + issue.backward));
   }
@@ -351,7 +351,7 @@ bool divides_gradients(const PricedSplit& split, const Layout& l) {
 
 bool gathers_ahead(const Workload& w, const Layout& l) {
   const bool waits = w.shape && w.shape->kernels == KernelSet::deepspeed;
-  return l.overlap_gather && overlaps_sharding(w, l) && !waits;
+  return l.overlap_gather && !l.whole_tensors && overlaps_sharding(w, l) && !waits;
 }
 
 bool by_fully_shard(const Workload& w, const Layout& l) {
@@ -599,7 +599,7 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
     for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) {
       const std::uint32_t unit = units[u];
       const Recomputation r = some ? again[u - first[v]] : split.layout(unit, l).recomputation;
-      add(stage, times, split.units[unit], r, split.layout(unit, l).zero);
+      add(stage, times, split.units[unit], r, split.layout(unit, l).zero_in_passes());
       if (r == Recomputation::full) together.add(stage, split.units[unit]);
       if (passes.any() || passes.gathers()) passes.add(u, unit, r);
     }

@@ -149,9 +149,16 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
     whole.backward_shard = 0, whole.quantized_weights = whole.quantized_gradients = false;
     return splits_(key, [&] { return with_zero_plus(workload, split_entry(whole).value, groups_, l); });
   }
-  if (l.shard == 0) return splits_(key, [&] { return priced_split(workload, groups_, l); });
+  const auto accumulating = [&](PricedSplit split) {
+    return with_accumulation(workload, std::move(split), cluster, micro_batches(l, global_batch));
+  };
+  if (l.shard == 0) return splits_(key, [&] { return accumulating(priced_split(workload, groups_, l)); });
   whole.shard = 0;
-  return splits_(key, [&] { return with_shards(workload, split_entry(whole).value, groups_, l); });
+  return splits_(key, [&] {
+    // Copies are counted again, and with them what is added up.
+    PricedSplit split = with_shards(workload, split_entry(whole).value, groups_, l);
+    return copies_differ_by_stage(workload) ? accumulating(std::move(split)) : split;
+  });
 }
 
 PipelineEvaluator* LayoutTables::evaluator(const PipelineSchedule& schedule, const PipelineShape& shape,
@@ -219,6 +226,12 @@ void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& o
       device.again_number = again_.try_emplace(device.again, again_.size() + 1).first->second;
     }
     divide(e, device);
+    if (e.layout.whole_tensors) {
+      const Profile profile =
+          stage_profile(workload, *e.split, e.layout, *content_list_[device.content], nullptr, device.again);
+      if (const Answer<DealtTensors> dealt = dealt_tensors(workload, *e.split, profile))
+        memory.most_dealt = dealt->most();
+    }
   }
 }
 
@@ -279,7 +292,7 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
   const TableKey staged_key{
       split.number, virtual_stages_of(l),
       word(l.recomputed_blocks, l.recomputed_together << 3 | static_cast<std::int64_t>(l.recomputation)),
-      std::uint64_t{l.offloaded} << 8 |
+      std::uint64_t{l.whole_tensors} << 16 | std::uint64_t{l.offloaded} << 8 |
           (sharded ? static_cast<std::uint64_t>(l.zero << 2 | int{l.overlap_gather} << 1 | int{l.overlap_gradients})
            : copies_differ_by_stage(workload) ? static_cast<std::uint64_t>(l.zero << 2)
                                               : 0),
@@ -311,10 +324,11 @@ std::uint64_t LayoutTables::plan_number(const PlanSpec& plan) {
 Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec& plan, const PipelineDevice& device) {
   const Layout& l = e.layout;
   const auto& split = split_entry(l);
-  const TableKey key{split.number, device.content, plan_number(plan),
-                     static_cast<std::uint64_t>(l.zero << 5 | static_cast<int>(l.recomputation) << 2 |
-                                                int{l.overlap_gather} << 1 | int{l.overlap_gradients}),
-                     device.again_number};
+  const TableKey key{
+      split.number, device.content, plan_number(plan),
+      static_cast<std::uint64_t>(int{l.whole_tensors} << 7 | l.zero << 5 | static_cast<int>(l.recomputation) << 2 |
+                                 int{l.overlap_gather} << 1 | int{l.overlap_gradients}),
+      device.again_number};
   const auto& entry = gradients_(key, [&] {
     const Answer<Seconds> time =
         exposed_gradients(workload, *e.split, l, plan, *content_list_[device.content], loop_, device.again);
@@ -396,12 +410,20 @@ Seconds LayoutTables::host_update(const Layout& l, double elements) const {
 }
 
 Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) const {
+  const double held = parameters > 0 ? device.memory.parameters / parameters : 0;
+  const bool whole = l.zero < 2 && l.unit_choices.empty();
+  const Seconds scaled = l.data * l.context > 1 ? workload.gradient_scaling : Seconds(0);
+  return optimizer_step(l, device) + (whole ? (workload.gradient_passes + scaled) * held : Seconds(0));
+}
+
+Seconds LayoutTables::optimizer_step(const Layout& l, const PipelineDevice& device) const {
   if (!l.unit_choices.empty()) return workload.update * device.update_share;
   const StageMemoryInput& held = device.memory;
   const double experts = held.parameters > 0 ? held.expert_parameters / held.parameters : 0;
-  const double divided = l.zero == 0 ? 1
-                                     : (1 - experts) / static_cast<double>(l.sharding()) +
-                                           experts / static_cast<double>(l.expert_sharding());
+  const double divided = l.zero == 0       ? 1
+                         : l.whole_tensors ? (held.parameters > 0 ? held.most_dealt / held.parameters : 1)
+                                           : (1 - experts) / static_cast<double>(l.sharding()) +
+                                                 experts / static_cast<double>(l.expert_sharding());
   if (l.offloads(Offloaded::optimizer)) return host_update(l, held.parameters * divided);
   // Those who deal whole tensors out have fewer of them each; fully_shard divides every one.
   const bool each = l.zero >= 2 || (l.zero == 1 && by_fully_shard(workload, l));

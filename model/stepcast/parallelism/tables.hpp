@@ -118,6 +118,7 @@ struct LayoutTables {
     Seconds iteration, input;
   };
   [[nodiscard]] WholeStep whole_step(Seconds work, const Layout& resolved) const;
+  /// The optimizer, and what is done with whole gradients behind the passes of a step (Workload::gradient_passes).
   [[nodiscard]] Seconds update(const Layout&, const PipelineDevice&) const;
   /// Of so many parameters of each device, by the host that their optimizer was left to: its processors do it for all
   /// its devices, which are taken to have as many, while gradients come and weights return; parameters that are with
@@ -131,6 +132,7 @@ struct LayoutTables {
   PipelineEvaluator* evaluator(const PipelineSchedule&, const PipelineShape&, std::string& why);
 
  private:
+  [[nodiscard]] Seconds optimizer_step(const Layout&, const PipelineDevice&) const;
   /// What the devices of a pipeline leave with the host, summed over the ranks of the host that has most of it.
   [[nodiscard]] Bytes fullest_host(const Layout&, std::span<const Bytes> of_device) const;
   /// Why nothing can be left with the host, of a layout that leaves something; empty: it can.

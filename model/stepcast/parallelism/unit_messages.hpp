@@ -2,8 +2,8 @@
 // Unit messages: what one unit sends in its passes, over which ranks of a layout, and what that takes.
 //
 // The one list of a unit's messages, which prices them (priced_split.cpp) and which writes them down one by one
-// (layout_step.cpp). Every rank of the named group sends them. Internal to the layout prediction. Not modelled: what
-// sharded parameters and gradients send, which depends on the plan (stages.hpp).
+// (step_nodes/layout_step.cpp). Every rank of the named group sends them. Internal to the layout prediction. Not
+// modelled: what sharded parameters and gradients send, which depends on the plan (stages.hpp).
 #include <stepcast/parallelism/priced_split.hpp>
 #include <stepcast/parallelism/sharded_pass.hpp>
 

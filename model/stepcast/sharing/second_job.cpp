@@ -1,8 +1,8 @@
 // The messages of a plan are priced twice: with a small part of the level, and with half of that.
 #include <stepcast/sharing/second_job.hpp>
 
-#include <stepcast/parallelism/layout_step.hpp>
 #include <stepcast/schedule/lowering.hpp>
+#include <stepcast/step_nodes/layout_step.hpp>
 
 #include <algorithm>
 #include <utility>

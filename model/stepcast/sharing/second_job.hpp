@@ -3,7 +3,8 @@
 //
 //   second job  --sends 1 s of its step of 2 s-->  takes 1/3 of the level while the first job sends
 //
-// It may include base, cluster, plan, schedule, prediction, layout, workload, parallelism and question.
+// It may include base, cluster, plan, schedule, prediction, layout, workload, parallelism, step_nodes and
+// question.
 //
 // Second job: a job whose plan is known, on the same network. Its messages are those of its plan, and what they take of
 // the level that both share becomes the share that `--background` would say.

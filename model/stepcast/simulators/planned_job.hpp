@@ -3,7 +3,8 @@
 //
 //   profile + plan + cluster -> run.0.et ... run.63.et, run.network.yml, run.system.json, run.memory.json
 //
-// It may include base, formats/chakra, profile, cluster, plan, schedule, prediction, layout, workload and parallelism.
+// It may include base, formats/chakra, profile, cluster, plan, schedule, prediction, layout, workload, parallelism and
+// step_nodes.
 //
 // Planned job: one step of a plan as Chakra execution traces, and the cluster as ASTRA-sim's input files.
 //

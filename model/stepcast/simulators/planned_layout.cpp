@@ -2,9 +2,9 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/formats/chakra/chakra.hpp>
-#include <stepcast/parallelism/layout_step.hpp>
 #include <stepcast/simulators/network_files.hpp>
 #include <stepcast/simulators/planned_layout.hpp>
+#include <stepcast/step_nodes/layout_step.hpp>
 
 #include <algorithm>
 #include <array>

@@ -496,6 +496,9 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.bytes_of_weight = size_of(shape.dtype), w.bytes_of_gradient = size_of(shape.gradient_dtype);
   w.bytes_of_state = update.bytes_of_state;
   w.update = update.time(device, shape.dtype).device();
+  const GradientPasses passes = gradient_passes(shape);
+  if (passes.always > Bytes(0)) w.gradient_passes = memory_time(device, passes.always);
+  if (passes.with_ranks > Bytes(0)) w.gradient_scaling = memory_time(device, passes.with_ranks);
   w.host_waits = !device.on_host && (waits_for_device(shape.kernels) || shape.launch_blocking);
   w.relative_error = known_error(device, shape);
   w.rates = rates_of(device, shape);

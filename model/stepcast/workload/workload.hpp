@@ -150,9 +150,10 @@ struct Workload {
   double experts_per_token = 1;
   double bytes_of_state = 16;  ///< per parameter: weights, gradient and optimizer state (mixed precision Adam: 16)
   double bytes_of_weight = 2, bytes_of_gradient = 2;
-  Seconds update;         ///< optimizer on all parameters of one device; divided with them
-  Seconds step_overhead;  ///< what every step takes beyond its units
-  PassCost besides;       ///< traced on a device: update, input and everything else of a step, host and device
+  Seconds update;                             ///< optimizer on all parameters of one device; divided with them
+  Seconds gradient_passes, gradient_scaling;  ///< described: over whole gradients; the latter with other ranks only
+  Seconds step_overhead;                      ///< what every step takes beyond its units
+  PassCost besides;  ///< traced on a device: update, input and everything else of a step, host and device
   /// Of the traced batch on every device: what the step waits for its input, and how often a loader beside it delivers.
   /// The loaders of a machine are shared by the replicas that it feeds.
   Seconds input, input_period;

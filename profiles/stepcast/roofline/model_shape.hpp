@@ -164,9 +164,12 @@ struct ModelShape {
   std::int64_t loss_chunks = 1;          ///< parts of a sequence whose logits are there one after the other
   bool loss_chunks_given = false;        ///< the description says so, be it one
   bool kernels_given = false;            ///< the description says kernels=, be it the default; loss= alone is not that
-  bool launch_blocking = false;          ///< it runs with CUDA_LAUNCH_BLOCKING=1 (Device::launch_blocking)
-  bool tied = false;                     ///< the embedding is the weight of the logits, too
-  std::vector<UnitShape> units;          ///< in forward order
+  /// Products add weight gradients to those of the micro-batches before; else a kernel of its own does (Megatron-LM's
+  /// --no-gradient-accumulation-fusion). PyTorch's and DeepSpeed's kernels always do the latter.
+  bool fused_accumulation = true;
+  bool launch_blocking = false;  ///< it runs with CUDA_LAUNCH_BLOCKING=1 (Device::launch_blocking)
+  bool tied = false;             ///< the embedding is the weight of the logits, too
+  std::vector<UnitShape> units;  ///< in forward order
 
   [[nodiscard]] double parameters() const;
   /// Operations of forward and backward pass of one sample, without recomputation.

@@ -66,7 +66,7 @@ struct Transformer {
   std::optional<AttentionKernel> kernel{};  ///< of fused attention, where it is named
   KernelSet kernels = KernelSet::megatron, loss = KernelSet::megatron;
   std::int64_t loss_chunks = 1;
-  bool launch_blocking = false;
+  bool launch_blocking = false, fused_accumulation = true;
   bool expert_bias = false,
        clamp = false;  ///< of experts: products add a bias; the gated activation's inputs are limited
   bool flash = false, causal = false, tied = false;
@@ -795,6 +795,10 @@ Transformer transformer_of(ModelDescriptionText& text) {
   if (t.sequence % t.loss_chunks != 0)
     text.refuse("loss_chunks", "a divisor of seq = " + std::to_string(t.sequence), std::to_string(t.loss_chunks));
   t.launch_blocking = text.word("launch", "async", {"async", "blocking"}) == "blocking";
+  const bool fuses = t.kernels == megatron;
+  t.fused_accumulation = text.word("accumulation", fuses ? "fused" : "apart", {"fused", "apart"}) == "fused";
+  if (t.fused_accumulation && !fuses)
+    text.refuse("accumulation", "apart", "fused", "only Megatron-LM's products add to gradients (kernels=megatron)");
   text.require_all_known();
   check_heads(text, t);
   check_newer_keys(text, t);
@@ -821,6 +825,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.dropout = t.dropout, model.tied = t.tied, model.kernels = t.kernels, model.loss = t.loss;
   model.loss_chunks = t.loss_chunks, model.loss_chunks_given = text.gives("loss_chunks");
   model.kernels_given = text.gives("kernels"), model.launch_blocking = t.launch_blocking;
+  model.fused_accumulation = t.fused_accumulation;
   model.optimizer = t.optimizer;
   model.sequence = t.sequence, model.layers = t.layers, model.documents = t.documents;
   model.expert_bias = t.expert_bias, model.clamp = t.clamp;

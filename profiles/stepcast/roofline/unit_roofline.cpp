@@ -125,6 +125,19 @@ WeightCopies weight_copies(const Device& device, KernelSet kernels, double param
   return {{}, added};
 }
 
+GradientPasses gradient_passes(const ModelShape& model) {
+  if (model.kernels != KernelSet::megatron) return {};
+  const double bytes = model.parameters() * size_of(model.gradient_dtype);
+  return {Bytes(2 * bytes), Bytes(2 * bytes)};
+}
+
+AccumulatedGradient accumulated_gradient(const ModelShape& model) {
+  const double weight = size_of(model.dtype), gradient = size_of(model.gradient_dtype);
+  if (holds_whole_weights(model.kernels)) return {3 * gradient, true};
+  if (model.kernels != KernelSet::megatron || model.fused_accumulation) return {};
+  return {weight + 2 * gradient, false};
+}
+
 PassTime UpdateShape::time(const Device& device, DataType dtype) const {
   PassTime time{Seconds(), memory_time(device, traffic), 1};
   for (const MatrixProduct& product : products) {
@@ -213,7 +226,10 @@ UpdateShape update_of(const ModelShape& model) {
   update.optimizer = std::string(state.title) + (mixed ? " in mixed precision" : "");
   const double gradient = size_of(model.gradient_dtype);
   update.bytes_of_state = element + gradient + kept;
-  update.traffic = Bytes(parameters * (gradient + (mixed ? 1 : 2) * element + 2 * kept) + casts_of_weights(model));
+  // Megatron-LM takes the norm of what a rank updates, which it does not wait for elsewhere.
+  const double norm = model.kernels == KernelSet::megatron ? gradient : 0;
+  update.traffic =
+      Bytes(parameters * (norm + gradient + (mixed ? 1 : 2) * element + 2 * kept) + casts_of_weights(model));
   if (muon) add_orthogonalisation(model, update.products);
   return update;
 }

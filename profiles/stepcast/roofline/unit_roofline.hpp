@@ -102,6 +102,23 @@ template <class ShareOf>
   return Bytes(weight == gradient ? 0 : largest * (weight + gradient));
 }
 
+/// What Megatron-LM does with the whole gradients of a step beside summing them: it takes their norm in every bucket
+/// (--check-for-nan-in-loss-and-grad, its default) and clears them for the next step; with other ranks it divides them
+/// by their number first. Source: check_grads, start_grad_sync and reset of
+/// megatron/core/distributed/param_and_grad_buffer.py. Other kernels: nothing that all of their jobs do.
+struct GradientPasses {
+  Bytes always, with_ranks;  ///< of all parameters: bytes read and written
+};
+[[nodiscard]] GradientPasses gradient_passes(const ModelShape&);
+
+/// Bytes that adding a gradient to those of the micro-batches before reads and writes, where a kernel of its own does
+/// it: of a parameter, beside what weight_copies() counts. PyTorch hands the first of a step over (`all_but_first`).
+struct AccumulatedGradient {
+  double bytes = 0;
+  bool all_but_first = false;
+};
+[[nodiscard]] AccumulatedGradient accumulated_gradient(const ModelShape&);
+
 /// What frameworks do with whole weights and gradients of one device around the passes of a micro-batch.
 struct WeightCopies {
   Seconds forward, backward;

@@ -3,9 +3,9 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
-#include <stepcast/parallelism/layout_step.hpp>
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/search/layout_search.hpp>
+#include <stepcast/step_nodes/layout_step.hpp>
 
 #include <doctest/doctest.h>
 

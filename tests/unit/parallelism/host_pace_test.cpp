@@ -3,9 +3,9 @@
 #include "helpers/random_input.hpp"
 
 #include <stepcast/parallelism/layout_prediction.hpp>
-#include <stepcast/parallelism/layout_step.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/step_nodes/layout_step.hpp>
 #include <stepcast/whatif/whatif.hpp>
 
 #include <doctest/doctest.h>

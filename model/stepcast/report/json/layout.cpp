@@ -52,6 +52,7 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"overlap_pipeline", l.overlap_pipeline},
           {"overlap_gradients", l.overlap_gradients},
           {"overlap_gather", l.overlap_gather},
+          {"whole_tensors", l.whole_tensors},
           {"scheme", l.scheme ? l.scheme->name : "1d"},
           {"schedule", l.schedule ? Json(l.schedule->name) : Json(nullptr)},
           {"order", std::move(order)},

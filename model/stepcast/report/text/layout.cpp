@@ -182,6 +182,7 @@ std::string words_of(const LayoutPrediction& p) {
           (l.chunks > 1 ? ", " + std::to_string(l.chunks) + " chunks each" : "") + ")");
   add(parts, !chosen && l.data > 1,
       counted(l.data, "data-parallel replica") + (l.zero > 0 ? " with ZeRO-" + std::to_string(l.zero) : "") +
+          (l.whole_tensors ? " of whole tensors" : "") +
           (l.shard > 0 ? " within groups of " + std::to_string(l.shard) : "") +
           (l.backward_shard > 0 ? ", gathered backward within groups of " + std::to_string(l.backward_shard * l.context)
                                 : "") +

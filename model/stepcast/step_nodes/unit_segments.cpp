@@ -1,5 +1,5 @@
 // A pass is taken apart: what is done again, compute without what has messages beside it, and the messages.
-#include <stepcast/parallelism/unit_segments.hpp>
+#include <stepcast/step_nodes/unit_segments.hpp>
 
 #include <cmath>
 

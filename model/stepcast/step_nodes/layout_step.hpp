@@ -1,8 +1,10 @@
 #pragma once
-// Layout step: one step of a layout as what each device of a pipeline does, message by message.
+// Room step_nodes: one step of a layout as what each device of a pipeline does, message by message.
 //
 //   device 0   F0 unit 3 | all_reduce | F0 unit 4 | all_reduce | send F0 -> 1 ...
 //   device 1   receive F0 | all_gather | F0 unit 5 | ...
+//
+// It may include base, cluster, plan, schedule, pipeline, layout, workload, parallelism, prediction and pace.
 //
 // What the prediction has as sums is here as nodes that wait for one another: compute unit by unit, every collective of
 // a unit, sharded parameters and gradients, sends between stages and within a context group, gradients under the last

@@ -2,12 +2,13 @@
 // the last backward pass of each device.
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/pace/stalls.hpp>
-#include <stepcast/parallelism/layout_step.hpp>
 #include <stepcast/parallelism/tables.hpp>
-#include <stepcast/parallelism/unit_segments.hpp>
 #include <stepcast/pipeline/order.hpp>
+#include <stepcast/prediction/alike.hpp>
 #include <stepcast/prediction/breakdown.hpp>
 #include <stepcast/schedule/task_name.hpp>
+#include <stepcast/step_nodes/layout_step.hpp>
+#include <stepcast/step_nodes/unit_segments.hpp>
 
 #include <algorithm>
 #include <map>
@@ -614,7 +615,7 @@ class StepWriter : public PassTaker {
     for (std::size_t i = 0; i < sums.profile.layers.size(); ++i)
       sums.profile.layers[i].name = "layer " + std::to_string(i);
     for (Tensor& t : sums.profile.tensors) t.name = "of " + sums.profile.layers[t.layer].name;
-    if (l_.zero > 0) return prepare_buckets(sums);
+    if (l_.zero_in_passes() > 0) return prepare_buckets(sums);
     if (sums.profile.tensors.empty()) {
       sums.any = false;
       return {};
@@ -909,7 +910,13 @@ class StepWriter : public PassTaker {
     nodes.chain = state.gradients;
     nodes.compute("update", tables_.update(l_, e_.pipeline->devices[d]));
     if (state.sums.timeline) write_tasks(nodes, state, When::late);
-    if (state.sums.any && (l_.zero == 1 || l_.zero == 2) && !gathers_ahead(workload_, l_)) {
+    if (state.sums.any && l_.whole_tensors) {
+      if (const Answer<DealtTensors> dealt = dealt_tensors(workload_, *e_.split, state.sums.profile))
+        for (const DealtTensors::Part& part : dealt->parts)
+          nodes.chain = {nodes.add(
+              collective(sharding_group(), Operation::broadcast, part.size(workload_), part.broadcast, "parameters"),
+              nodes.chain)};
+    } else if (state.sums.any && (l_.zero == 1 || l_.zero == 2) && !gathers_ahead(workload_, l_)) {
       const Answer<GatheredParameters> g =
           gathered_parameters(workload_, *e_.split, *e_.split, plan_, state.sums.content, state.sums.profile);
       if (g && g->time() > Seconds(0))
