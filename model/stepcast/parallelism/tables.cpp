@@ -255,6 +255,8 @@ void LayoutTables::divide(const EvaluatedLayout& e, PipelineDevice& device) cons
     add(alone, unused, split.units[unit], own.recomputation, own.zero);
     add(part->input, alone);
     const double share = parameters > 0 ? split.units[unit].parameters / parameters : 0;
+    if (own.zero < 2) device.whole_share += share;
+    if (own.zero < 2 && own.data > 1) device.summed_share += share;
     device.update_share += own.zero > 0 ? share / static_cast<double>(own.data) : share;
   }
 }
@@ -410,10 +412,12 @@ Seconds LayoutTables::host_update(const Layout& l, double elements) const {
 }
 
 Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) const {
-  const double held = parameters > 0 ? device.memory.parameters / parameters : 0;
-  const bool whole = l.zero < 2 && l.unit_choices.empty();
-  const Seconds scaled = l.data * l.context > 1 ? workload.gradient_scaling : Seconds(0);
-  return optimizer_step(l, device) + (whole ? (workload.gradient_passes + scaled) * held : Seconds(0));
+  double whole = device.whole_share, summed = device.summed_share;
+  if (l.unit_choices.empty() && l.zero < 2) {
+    whole = device.update_share;
+    if (l.data * l.context > 1) summed = whole;
+  }
+  return optimizer_step(l, device) + workload.gradient_passes * whole + workload.gradient_scaling * summed;
 }
 
 Seconds LayoutTables::optimizer_step(const Layout& l, const PipelineDevice& device) const {

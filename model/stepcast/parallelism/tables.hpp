@@ -55,6 +55,9 @@ struct PipelineDevice {
   PassParts parts;                            ///< the parts of one micro-batch through each of its virtual stages
   double parameters = 0;                      ///< elements, tied ones included where it holds a copy
   double tied_parameters = 0;                 ///< whose gradients it sums with the other end of the pipeline
+  /// Of units that choose: shares of the parameters whose gradients are whole, and of those among them that several
+  /// ranks sum.
+  double whole_share = 0, summed_share = 0;
   double update_share = 0;  ///< its share of the workload's parameters; of units that choose, after dividing them
   StageMemoryInput memory;
   std::vector<DividedMemory> divided;  ///< of units that choose for themselves: `memory` by choice

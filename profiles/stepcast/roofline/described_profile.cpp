@@ -97,7 +97,11 @@ Profile described_profile(const ModelShape& model, const Device& described, doub
     add_tensors(*units[l].first, dtype, l, units[l].second, profile.tensors);
 
   const UpdateShape update = update_of(model);
-  profile.optimizer = cost_of(update.time(device, model.dtype), device);
+  PassTime behind = update.time(device, model.dtype);
+  // What gradients that travel are divided by is left out: of a worker alone nobody knows.
+  if (const Bytes passes = gradient_passes(model).always; passes > Bytes(0))
+    behind.memory += memory_time(device, passes);
+  profile.optimizer = cost_of(behind, device);
   profile.bytes_of_state = update.bytes_of_state;
   profile.provenance = "described as " + model.name + ", on the roofline of " + name;
   profile.recognised.push_back(fixed(model.parameters() / 1e6, 1) + " million parameters in " +

@@ -470,6 +470,15 @@ TEST_CASE("launch settings: PyTorch's wrappers and Horovod replicate or shard, n
   l.zero = 1;
   CHECK(contains(settings("PyTorch DDP", prediction(l, 1)).cannot, "ZeroRedundancyOptimizer sums whole"));
   CHECK_FALSE(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "set_requires_gradient_sync"));
+  Layout whole = l;
+  whole.whole_tensors = true;
+  const std::string dealt = settings("PyTorch DDP", prediction(whole, 4)).text;
+  CHECK(contains(dealt, "ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW"));
+  CHECK(contains(dealt, "parameters_as_bucket_view=True"));  // one broadcast a rank, as predicted
+  CHECK(contains(dealt, "model.no_sync()"));
+  CHECK_FALSE(contains(dealt, "process_group"));
+  for (const char* other : {"PyTorch FSDP", "Megatron-LM", "DeepSpeed", "torchtitan"})
+    CHECK_MESSAGE(!settings(other, prediction(whole, 4)).cannot.empty(), other);
   const std::string summed_once = settings("PyTorch FSDP", prediction(l, 4)).text;
   CHECK(contains(summed_once, "model.set_requires_gradient_sync(i == 3)"));
   CHECK(contains(summed_once, "model.set_reshard_after_backward(i == 3)"));

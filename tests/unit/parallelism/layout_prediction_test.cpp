@@ -128,7 +128,7 @@ TEST_CASE("One device takes its units' passes and the update") {
   const Answer<LayoutPrediction> p = predict(w, one, "layout(mb=4)/ddp", 16);
   REQUIRE(p);
   CHECK(p->micro_batches == 4);
-  CHECK(p->iteration.value() == Approx((sum_of_units * 4 + w.update).value()));
+  CHECK(p->iteration.value() == Approx((sum_of_units * 4 + w.update + w.gradient_passes).value()));
   CHECK(p->breakdown.bubble.value() == Approx(0));
 }
 
@@ -142,21 +142,25 @@ TEST_CASE("A host updates what its devices leave to it, copies what passes need,
     return *p;
   };
   const double n = w.parameters();
+  // Beside it whole gradients are looked at and cleared, and divided where others sum them as well.
+  const double alone = w.gradient_passes.value(), summed = alone + w.gradient_scaling.value();
+  CHECK(alone == Approx(2 * w.bytes_of_gradient * n / device().memory_bandwidth.value()));
+  CHECK(summed == Approx(2 * alone));
   const LayoutPrediction without = at(one, ""), optimizer = at(one, ", offload=optimizer");
-  CHECK(optimizer.breakdown.update.value() == Approx(n / 1e9));
+  CHECK(optimizer.breakdown.update.value() == Approx(n / 1e9 + alone));
   CHECK((optimizer.iteration - optimizer.breakdown.update).value() ==
         Approx((without.iteration - without.breakdown.update).value()));
   // The processors of a machine do as much for eight devices that divide it, eight times as much for eight that do not.
-  CHECK(at(eight, ", zero=1, offload=optimizer").breakdown.update.value() == Approx(n / 1e9));
-  CHECK(at(eight, ", offload=optimizer").breakdown.update.value() == Approx(8 * n / 1e9));
+  CHECK(at(eight, ", zero=1, offload=optimizer").breakdown.update.value() == Approx(n / 1e9 + summed));
+  CHECK(at(eight, ", offload=optimizer").breakdown.update.value() == Approx(8 * n / 1e9 + summed));
   // Of two hosts each does for four.
   eight.host.devices = 4;
-  CHECK(at(eight, ", zero=1, offload=optimizer").breakdown.update.value() == Approx(n / 2e9));
+  CHECK(at(eight, ", zero=1, offload=optimizer").breakdown.update.value() == Approx(n / 2e9 + summed));
   CHECK(at(eight, ", zero=1, offload=optimizer").host_memory.value() == Approx(16 * n / 2));
   eight.host.devices = 0;
   // Slower copies than processors set the pace: gradients come in four bytes, or two.
   one.host.copies = BytesPerSecond(1e9);
-  CHECK(at(one, ", offload=optimizer").breakdown.update.value() == Approx(w.bytes_of_gradient * n / 1e9));
+  CHECK(at(one, ", offload=optimizer").breakdown.update.value() == Approx(w.bytes_of_gradient * n / 1e9 + alone));
   // Parameters that are with the host have no copies behind the step: their own come beside the passes.
   CHECK(at(one, ", zero=3, offload=parameters").breakdown.update.value() == Approx(n / 1e9));
   // Weights come twice a micro-batch and gradients go once, one after the other where nothing is gathered ahead.

@@ -45,7 +45,9 @@ double copied(const std::string& kernels, std::int64_t devices, const std::strin
 TEST_CASE("Casts and copies of weights and gradients, in bytes a parameter") {
   // Autocast: four bytes to two, and the gradient back.
   CHECK(copied("compiled", 1, "layout(mb=4)/ddp", 4) == Approx(12));
-  CHECK(copied("eager", 1, "layout(mb=2)/ddp", 4) == Approx(2 * 12));
+  // The second gradient is added to the first: two reads and a write of four bytes each.
+  CHECK(copied("eager", 1, "layout(mb=2)/ddp", 4) == Approx(2 * 12 + 12));
+  CHECK(copied("eager", 8, "layout(dp=8, mb=1)/ddp", 32) == Approx(4 * 12 + 3 * 12));
   // fully_shard on one device: casts and sends to itself in either pass, gradients into four bytes and on.
   CHECK(copied("compiled", 1, "layout(mb=4, zero=3)/ddp", 4) == Approx(2 * (6 + 4) + 6 + 8));
   // On eight the shard's cast is an eighth, and what was gathered is copied out.
@@ -62,7 +64,10 @@ TEST_CASE("Casts and copies of weights and gradients, in bytes a parameter") {
   CHECK(copied("deepspeed", 8, "layout(dp=8, mb=4, zero=3)/ddp", 32) == Approx(6));
   CHECK(copied("deepspeed,gradients=bf16", 8, "layout(dp=8, mb=4)/ddp", 32) == Approx(6));
   CHECK(copied("deepspeed,gradients=bf16", 8, "layout(dp=8, mb=4, zero=2)/ddp", 32) == Approx(4));
-  // Megatron-LM's stay where they are.
+  // Megatron-LM's products add to what is there, or a kernel of its own does.
+  CHECK(copied("megatron", 8, "layout(dp=8, mb=1)/ddp", 32) == 0);
+  CHECK(copied("megatron,accumulation=apart", 8, "layout(dp=8, mb=1)/ddp", 32) == Approx(4 * 10));
+  CHECK(copied("megatron,accumulation=apart", 8, "layout(dp=8, mb=1, zero=1, shard=2)/ddp", 32) == Approx(4 * 10));
   CHECK(copied("megatron", 8, "layout(dp=8, mb=4, zero=3)/ddp", 32) == 0);
 }
 

@@ -407,7 +407,7 @@ TEST_CASE("a described workload says what was not measured") {
   CHECK(w.assumed[0].find("nothing of this model was measured") != std::string::npos);
   CHECK(w.assumed[1] == "optimizer: Adam in mixed precision, 16 bytes a parameter");
   CHECK(w.bytes_of_state == 16);
-  CHECK(w.update.value() == doctest::Approx(28 * w.parameters() / 1.5e12));
+  CHECK(w.update.value() == doctest::Approx((28 + 2) * w.parameters() / 1.5e12));
   CHECK(workload("resnet50:").bytes_of_state == 12);
   CHECK(workload("resnet50:dtype=f16").bytes_of_state == 12);
   CHECK(workload("llama:hidden=64,layers=1,heads=2,seq=8,dtype=f32").bytes_of_state == 16);
