@@ -325,6 +325,7 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
            "(overlap_dp=off)";
   if (l.tensor > 1) return "its stages here would need a plan for tensor parallelism of the model's modules";
   if (l.context > 1 || l.expert > 1) return "context and expert parallelism need the model's own modules";
+  if (l.whole_tensors) return "ZeroRedundancyOptimizer around the stages of each device is the job's own code";
   if (l.zero > 0) return "the optimizer state of a stage is divided by fully_shard around it";
   if (in.sums_in_bf16() && l.data > 1) return "the replicas of its stages sum gradients in float32 (gradients=f32)";
   return too_large_under_autocast(in);

@@ -302,6 +302,21 @@ std::string unsuitable_for_zero(const PlanSpec& spec) {
          " does something else with them (zero=0 allows it)";
 }
 
+/// What ranks that update whole tensors wait for: all sums of every step, before one update.
+std::string unsuitable_for_whole_tensors(const Profile& profile, const PricedGroup& group, const PlanSpec& asked) {
+  if (std::string why = unsuitable_for_zero(asked); !why.empty()) return why;
+  const PlanSpec spec = with_automatic_options_tuned(profile, group.cluster, asked);
+  const Answer<CommunicationCost> cost = communication_cost(group.cluster, collective_of(spec));
+  if (!cost) return cost.reason();
+  const Answer<CommPlan> plan = comm_plan_of(spec, profile, group.cluster, *cost);
+  if (!plan) return plan.reason();
+  if (plan->period > 1) return text_of(spec) + " does not update in every step, as ZeRO does (zero=0 allows it)";
+  if (plan->update == UpdatePlace::after_backward) return {};
+  return "ranks update whole tensors behind the backward pass, and " + std::string(spec.strategy->name) + " updates " +
+         (plan->update == UpdatePlace::on_server ? "on servers" : "layer by layer before the next forward pass") +
+         " (zero=0 allows it)";
+}
+
 Answer<Seconds> by_zero(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
                         std::span<const std::uint32_t> units, const Profile& profile,
                         std::span<const std::uint32_t> layers_to) {
@@ -444,15 +459,10 @@ Answer<Seconds> exposed_on_device(const Workload& w, const PricedSplit& split, c
   Profile profile = stage_profile(w, split, l, units, &layers_to, again);
   if (l.zero_in_passes() > 0) return by_zero(w, split, l, spec, units, profile, layers_to);
   if (profile.tensors.empty()) return Seconds(0);
-  Seconds broadcasts;
-  if (l.whole_tensors) {
-    const Answer<DealtTensors> dealt = dealt_tensors(w, split, profile);
-    if (!dealt) return Inapplicable{dealt.reason()};
-    for (const DealtTensors::Part& part : dealt->parts) broadcasts += part.broadcast;
-  }
-  const Answer<Seconds> summed = by_strategy(std::move(profile), *split.data, l, spec, loop);
-  if (!summed) return summed;
-  return *summed + broadcasts;
+  if (l.whole_tensors)
+    if (std::string why = unsuitable_for_whole_tensors(profile, *split.data, spec); !why.empty())
+      return Inapplicable{std::move(why)};
+  return by_strategy(std::move(profile), *split.data, l, spec, loop);
 }
 
 }  // namespace
@@ -543,12 +553,19 @@ double DealtTensors::most() const {
   return most;
 }
 
-Answer<DealtTensors> dealt_tensors(const Workload& w, const PricedSplit& split, const Profile& profile) {
+Seconds DealtTensors::broadcasts() const {
+  Seconds sum;
+  for (const Part& part : parts) sum += part.broadcast;
+  return sum;
+}
+
+Answer<DealtTensors> dealt_tensors(const Workload& w, const PricedSplit& split, const Profile& profile, double tied) {
   const PricedGroup& group = split.sharding();
   if (!group.cost.defines(Operation::broadcast))
     return Inapplicable{"the collective '" + std::string(group.cost.algorithm()) + "' does not define broadcast"};
   std::vector<double> sizes;
   for (const Tensor& t : profile.tensors) sizes.push_back(t.size.value() / w.bytes_of_gradient);
+  if (tied > 0) sizes.push_back(tied);
   std::ranges::sort(sizes, std::greater());
   // Ranks by what they have, the first of equal ones on top; those that have nothing yet are not in it.
   using Rank = std::pair<double, std::size_t>;
@@ -564,8 +581,12 @@ Answer<DealtTensors> dealt_tensors(const Workload& w, const PricedSplit& split, 
     least.pop();
     least.emplace(out.parts[rank].elements += size, rank);
   }
-  for (DealtTensors::Part& part : out.parts)
-    part.broadcast = exchange(group, Operation::broadcast, part.size(w), false);
+  constexpr double whole = 4;
+  const double bytes = has_copies(w) ? std::max(whole, w.bytes_of_weight) : w.bytes_of_weight;
+  for (DealtTensors::Part& part : out.parts) {
+    part.size = Bytes(part.elements * bytes);
+    part.broadcast = exchange(group, Operation::broadcast, part.size, false);
+  }
   return out;
 }
 

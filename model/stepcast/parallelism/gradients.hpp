@@ -65,14 +65,17 @@ struct GatheredParameters {
 struct DealtTensors {
   struct Part {
     double elements = 0;
-    Seconds broadcast{};  ///< of its updated parameters, to all other ranks
-    [[nodiscard]] Bytes size(const Workload& w) const { return Bytes(elements * w.bytes_of_weight); }
+    Bytes size{};  ///< of its updated parameters, which it broadcasts: as they are held, in four bytes by PyTorch
+    Seconds broadcast{};
   };
   std::vector<Part> parts;  ///< of the ranks that have any: their broadcasts follow one another
   [[nodiscard]] double most() const;
+  [[nodiscard]] Seconds broadcasts() const;
 };
-/// `profile`: that of the device. Inapplicable where the cluster's collective has no broadcast.
-[[nodiscard]] Answer<DealtTensors> dealt_tensors(const Workload&, const PricedSplit&, const Profile& profile);
+/// `profile`: that of the device; `tied`: elements of a weight that it holds beside it, the copy of another device's.
+/// Inapplicable where the cluster's collective has no broadcast.
+[[nodiscard]] Answer<DealtTensors> dealt_tensors(const Workload&, const PricedSplit&, const Profile& profile,
+                                                 double tied = 0);
 /// Gradient bytes of a unit: all, as the data group sees them, and of experts those that their own group sends, which
 /// count there as the bytes that take as long.
 struct UnitGradients {

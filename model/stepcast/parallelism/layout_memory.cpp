@@ -200,7 +200,8 @@ void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput&
 /// Whether DistributedDataParallel runs the layout, around the model or around each stage of a pipeline, and casts.
 bool under_autocast(const Workload& w, const Layout& l) {
   const bool mixed = w.shape && w.bytes_of_weight < 4;
-  const bool alone = l.tensor * l.context * l.expert == 1 && l.shard == 0 && l.unit_choices.empty();
+  const bool alone =
+      l.tensor * l.context * l.expert == 1 && (l.shard == 0 || l.whole_tensors) && l.unit_choices.empty();
   return mixed && alone && l.zero_in_passes() == 0;
 }
 

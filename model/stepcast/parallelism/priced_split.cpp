@@ -353,7 +353,8 @@ PricedSplit with_accumulation(const Workload& w, PricedSplit split, const Cluste
     if (u.parameters == 0) continue;
     const Seconds time = memory_time(*w.device, Bytes(u.parameters * added.bytes)) * slowness;
     u.copies_backward[0] += time;
-    if (!has_copies(w)) u.copies_backward[1] += time;  // fully_shard's have it
+    if (has_copies(w)) continue;  // those of fully_shard have it
+    for (std::size_t stage = 1; stage < u.copies_backward.size(); ++stage) u.copies_backward[stage] += time;
   }
   return split;
 }

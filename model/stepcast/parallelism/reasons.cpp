@@ -140,7 +140,10 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
         : l.whole_tensors   ? "each rank updates whole tensors and broadcasts them behind the update, one rank after "
                               "the other"
                             : "all updated parameters are gathered behind the update");
-  if (l.shard > 0)
+  if (l.shard > 0 && l.whole_tensors)
+    out.push_back("the optimizer's state is divided within groups of " + std::to_string(l.shard) +
+                  " data-parallel ranks; whole gradients are summed over all");
+  else if (l.shard > 0)
     out.push_back("ZeRO divides within groups of " + std::to_string(l.shard) +
                   " data-parallel ranks; shards of gradients are summed across the " +
                   std::to_string(l.data / l.shard) + " groups once a step");

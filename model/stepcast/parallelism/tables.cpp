@@ -226,11 +226,13 @@ void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& o
       device.again_number = again_.try_emplace(device.again, again_.size() + 1).first->second;
     }
     divide(e, device);
-    if (e.layout.whole_tensors) {
+    if (e.layout.whole_tensors && out.unsuitable.empty()) {
       const Profile profile =
           stage_profile(workload, *e.split, e.layout, *content_list_[device.content], nullptr, device.again);
-      if (const Answer<DealtTensors> dealt = dealt_tensors(workload, *e.split, profile))
-        memory.most_dealt = dealt->most();
+      const bool copy = last_held && !first_held;
+      Answer<DealtTensors> dealt = dealt_tensors(workload, *e.split, profile, copy ? tied : 0);
+      if (!dealt) out.unsuitable = dealt.reason();
+      else memory.most_dealt = dealt->most(), device.dealt = *std::move(dealt);
     }
   }
 }
@@ -337,7 +339,7 @@ Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec
     return time ? ExposedGradients{*time, {}} : ExposedGradients{{}, time.reason()};
   });
   if (!entry.value.unsuitable.empty()) return Inapplicable{entry.value.unsuitable};
-  Seconds time = entry.value.time;
+  Seconds time = entry.value.time + device.dealt.broadcasts();
   const auto reduced = [&](const PricedGroup& group, double elements) {
     return exchange(group, Operation::all_reduce, Bytes(elements * workload.bytes_of_gradient), false);
   };

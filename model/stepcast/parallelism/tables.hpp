@@ -58,6 +58,7 @@ struct PipelineDevice {
   /// Of units that choose: shares of the parameters whose gradients are whole, and of those among them that several
   /// ranks sum.
   double whole_share = 0, summed_share = 0;
+  DealtTensors dealt{};     ///< of Layout::whole_tensors, else none
   double update_share = 0;  ///< its share of the workload's parameters; of units that choose, after dividing them
   StageMemoryInput memory;
   std::vector<DividedMemory> divided;  ///< of units that choose for themselves: `memory` by choice

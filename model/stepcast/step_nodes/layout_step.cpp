@@ -911,11 +911,9 @@ class StepWriter : public PassTaker {
     nodes.compute("update", tables_.update(l_, e_.pipeline->devices[d]));
     if (state.sums.timeline) write_tasks(nodes, state, When::late);
     if (state.sums.any && l_.whole_tensors) {
-      if (const Answer<DealtTensors> dealt = dealt_tensors(workload_, *e_.split, state.sums.profile))
-        for (const DealtTensors::Part& part : dealt->parts)
-          nodes.chain = {nodes.add(
-              collective(sharding_group(), Operation::broadcast, part.size(workload_), part.broadcast, "parameters"),
-              nodes.chain)};
+      for (const DealtTensors::Part& part : e_.pipeline->devices[d].dealt.parts)
+        nodes.chain = {nodes.add(
+            collective(sharding_group(), Operation::broadcast, part.size, part.broadcast, "parameters"), nodes.chain)};
     } else if (state.sums.any && (l_.zero == 1 || l_.zero == 2) && !gathers_ahead(workload_, l_)) {
       const Answer<GatheredParameters> g =
           gathered_parameters(workload_, *e_.split, *e_.split, plan_, state.sums.content, state.sums.profile);

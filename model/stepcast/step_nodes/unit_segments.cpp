@@ -109,7 +109,7 @@ UnitSegments unit_segments(const UnitCost& cost, const PricedUnit& u, const Layo
   UnitSegments out;
   SegmentWriter writer(cost, u, l, slowness, prices);
   const auto all = [](MessageRole, Operation) { return true; };
-  const auto zero = static_cast<std::size_t>(l.zero);
+  const auto zero = static_cast<std::size_t>(l.zero_in_passes());
   writer.add_pass(out.forward, false, u.forward + u.copies_forward[zero], {}, all, {}, cost.forward_products);
   const Seconds compute_again = r == Recomputation::full        ? (u.checkpointed ? u.forward - u.unread : Seconds(0))
                                 : r == Recomputation::operators ? u.operators

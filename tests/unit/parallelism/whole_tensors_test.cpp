@@ -95,6 +95,45 @@ TEST_CASE("gradients travel as without ZeRO, and every rank's broadcast is behin
   }
 }
 
+TEST_CASE("what is broadcast is what is held: four bytes a parameter under autocast") {
+  const Cluster c = machines(1);
+  const auto broadcasts = [&](const std::string& words) {
+    const Workload w = llama(words);
+    return (answer(w, c, "mb=4, zero=1, whole_tensors=on", 32).breakdown.gradients -
+            answer(w, c, "mb=4", 32).breakdown.gradients)
+        .value();
+  };
+  const Answer<CommunicationCost> cost = communication_cost(c);
+  REQUIRE(cost);
+  const double bytes = llama().parameters() * 2;
+  const double more =
+      ((*cost)(Operation::broadcast, Bytes(2 * bytes)) - (*cost)(Operation::broadcast, Bytes(bytes))).value();
+  CHECK(broadcasts(",kernels=eager") - broadcasts("") == Approx(more).epsilon(0.01));
+}
+
+TEST_CASE("a copy of tied weights on another stage is updated there as well") {
+  const Workload w = llama(",tied=yes");
+  const Cluster c = machines(1);
+  const LayoutPrediction p = answer(w, c, "pp=4, mb=1, zero=1, whole_tensors=on", 32);
+  const LayoutPrediction even = answer(w, c, "pp=4, mb=1, zero=1", 32);
+  REQUIRE(p.stages.size() == 4);
+  CHECK(p.stages.back().memory.optimizer >= even.stages.back().memory.optimizer);
+  CHECK(p.stages.back().memory.optimizer.value() >= 32000. * 2048 * 12);
+}
+
+TEST_CASE("groups hold more than all ranks do") {
+  for (const std::string words : {"", ",kernels=eager", ",kernels=compiled"}) {
+    const Workload w = llama(words);
+    const Cluster c = machines(1);
+    Bytes before;
+    for (const std::string shard : {"", ", shard=4", ", shard=2"}) {
+      const Bytes held = answer(w, c, "mb=2, zero=1, whole_tensors=on" + shard, 32).memory.total();
+      CHECK(held > before);
+      before = held;
+    }
+  }
+}
+
 TEST_CASE("no rank updates less than the largest tensor, however many there are") {
   const Workload w = llama();
   const double embedding = 32000. * 2048;
@@ -120,29 +159,43 @@ TEST_CASE("what whole tensors do not go with is said") {
   CHECK(refusal(w, "mb=1, zero=2, whole_tensors=on") == "whole_tensors= says how zero=1 divides, and zero is 2");
   CHECK(refusal(w, "mb=1, whole_tensors=on") == "whole_tensors= says how zero=1 divides, and zero is 0");
   CHECK(refusal(w, "mb=1, zero=1, whole_tensors=on, offload=optimizer").starts_with("offload=optimizer leaves equal"));
+  const auto by = [&](const std::string& strategy) {
+    const Answer<LayoutPrediction> p =
+        predicted(w, machines(1), layout_plan_of("layout(mb=1, zero=1, whole_tensors=on)/" + strategy), of_batch(64));
+    return p ? std::string("accepted") : p.reason();
+  };
+  CHECK(by("mg_wfbp") == "accepted");
+  CHECK(by("ddp+fp16") == "accepted");
+  CHECK(by("ddp+local(period=8)").find("every step") != std::string::npos);
+  CHECK(by("dear").find("layer by layer") != std::string::npos);
+  CHECK(by("bsp_ps") != "accepted");
+  CHECK(by("easgd").find("zero=0 allows it") != std::string::npos);
   const Workload experts = llama(",experts=8");
   CHECK(refusal(experts, "mb=1, ep=8, zero=1, whole_tensors=on").find("ep=1") != std::string::npos);
   CHECK(refusal(experts, "mb=1, zero=1, whole_tensors=on") == "accepted");
 }
 
 TEST_CASE("a written step has a broadcast for every rank that updates some tensor") {
-  const Workload w = llama();
   const Cluster c = machines(1);
   for (const std::string fields : {"mb=2, zero=1, whole_tensors=on", "pp=2, mb=2, zero=1, whole_tensors=on",
                                    "tp=2, mb=2, zero=1, shard=2, whole_tensors=on, overlap_dp=off"}) {
-    CAPTURE(fields);
-    const LayoutPlan plan = layout_plan_of("layout(" + fields + ")/ddp");
-    const Answer<LayoutStep> step = layout_step(w, c, plan, of_batch(32));
-    REQUIRE(step);
-    const Answer<LayoutPrediction> p = predicted(w, c, plan, of_batch(32));
-    REQUIRE(p);
-    CHECK(step->end.value() == Approx(p->iteration.value()).epsilon(0.01));
-    const Layout& l = p->plan.layout;
-    for (const std::vector<StepNode>& device : step->devices) {
-      const auto broadcasts = std::ranges::count_if(device, [](const StepNode& n) {
-        return n.kind == StepNode::Kind::collective && n.operation == Operation::broadcast;
-      });
-      CHECK(broadcasts == l.sharding());
+    for (const std::string words : {"", ",kernels=compiled"}) {
+      CAPTURE(fields);
+      CAPTURE(words);
+      const Workload w = llama(words);
+      const LayoutPlan plan = layout_plan_of("layout(" + fields + ")/ddp");
+      const Answer<LayoutStep> step = layout_step(w, c, plan, of_batch(32));
+      REQUIRE(step);
+      const Answer<LayoutPrediction> p = predicted(w, c, plan, of_batch(32));
+      REQUIRE(p);
+      CHECK(step->end.value() == Approx(p->iteration.value()).epsilon(0.01));
+      const Layout& l = p->plan.layout;
+      for (const std::vector<StepNode>& device : step->devices) {
+        const auto broadcasts = std::ranges::count_if(device, [](const StepNode& n) {
+          return n.kind == StepNode::Kind::collective && n.operation == Operation::broadcast;
+        });
+        CHECK(broadcasts == l.sharding());
+      }
     }
   }
 }
