@@ -520,6 +520,10 @@ Answer<GradientBuckets> zero_buckets(const Workload& w, const Profile& profile,
                                      std::span<const std::uint32_t> layers_to, const PricedSplit& split,
                                      const Layout& l, const PlanSpec& spec) {
   if (std::string why = unsuitable_for_zero(spec); !why.empty()) return Inapplicable{std::move(why)};
+  if (!spec.collective.empty() && spec.collective != split.data->cost.algorithm())
+    return Inapplicable{"ZeRO scatters and gathers by the collective of the cluster (" +
+                        std::string(split.data->cost.algorithm()) + "), and @" + spec.collective +
+                        " is of whole gradients: name it in the cluster's file (all_reduce)"};
   if (split.shard && !spec.modifiers.empty())
     return Inapplicable{"gradients are encoded once, and ZeRO within groups (shard=) sums them in two steps"};
   if (!by_fully_shard(w, l)) layers_to = {};

@@ -168,7 +168,6 @@ TEST_CASE("what whole tensors do not go with is said") {
   CHECK(by("ddp+fp16") == "accepted");
   CHECK(by("ddp+local(period=8)").find("every step") != std::string::npos);
   CHECK(by("dear").find("layer by layer") != std::string::npos);
-  CHECK(by("bsp_ps") != "accepted");
   CHECK(by("easgd").find("zero=0 allows it") != std::string::npos);
   const Workload experts = llama(",experts=8");
   CHECK(refusal(experts, "mb=1, ep=8, zero=1, whole_tensors=on").find("ep=1") != std::string::npos);
