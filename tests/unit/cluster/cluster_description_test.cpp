@@ -80,7 +80,7 @@ TEST_CASE("a device is named by some of its words; the plain one stands before t
   CHECK(device_named("a100-sxm4-40gb").memory == Bytes(40.0 * (1 << 30)));
   CHECK(device_named("mi300x").name == "AMD Instinct MI300X");
   CHECK(device_named("h100-pcie").name == "NVIDIA H100 PCIe");
-  CHECK(device_named("v100").memory == Bytes(32e9));
+  CHECK(device_named("v100").memory == Bytes(32510.0 * 1024 * 1024));
   CHECK(device_named("tpu v5e").name == "Google TPU v5e");
   CHECK_FALSE(shipped_device_like("rtx"));
   // The names of their files name them, too.
