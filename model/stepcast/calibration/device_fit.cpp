@@ -491,7 +491,7 @@ DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, s
                        text_of(out.steps[i].time) + " where it is predicted to take " + text_of(told[i]),
                        "look for another unit, batch, layout or number of devices");
   out.device = problem.device(best->x);
-  if (start.relative_error == 0) out.rates_before = start.products_measured ? RatesOf::products : RatesOf::data_sheet;
+  out.rates_before = rates_of(start);
   out.error_before = out.rates_before == RatesOf::steps      ? start.relative_error
                      : out.rates_before == RatesOf::products ? unmeasured_spread
                                                              : data_sheet_spread;

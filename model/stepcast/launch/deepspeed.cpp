@@ -56,7 +56,7 @@ std::string why_not_deepspeed(const LaunchInput& in) {
   if (l.whole_tensors) return "it divides all tensors evenly (whole_tensors=off)";
   const bool by_itself =
       in.by_own_kernels > Bytes(0) || (in.workload.shape && in.workload.shape->kernels == KernelSet::deepspeed);
-  if ((l.zero == 1 || l.zero == 2) && l.data > 1 && l.overlap_gather && l.overlap_gradients && !by_itself)
+  if (gathers_updates(l.zero) && l.data > 1 && l.overlap_gather && l.overlap_gradients && !by_itself)
     return "it gathers all updated parameters behind the update (overlap_gather=off)";
   if (l.shard > 0)
     return "it has no ZeRO within groups: MiCS was removed from it, and ZeRO++ divides the optimizer over all (hpz=" +

@@ -264,8 +264,7 @@ std::string ddp_text(const LaunchInput& in) {
 
 std::string why_not_fsdp(const LaunchInput& in) {
   const Layout& l = in.layout;
-  const auto keeps = [](const UnitChoice& c) { return c.zero == 1 || c.zero == 2; };
-  if (!l.overlap_gather && std::ranges::any_of(l.unit_choices, keeps))
+  if (!l.overlap_gather && std::ranges::any_of(l.unit_choices, gathers_updates, &UnitChoice::zero))
     return "it gathers the weights of each block ahead of its first forward pass (overlap_gather=on)";
   if (!l.unit_choices.empty()) return why_not_units(l.unit_choices);
   if (std::string why = why_not_offloaded(l); !why.empty()) return why;

@@ -217,10 +217,10 @@ std::string fill_experts(Layout& l) {
 
 // Empty, or why ZeRO cannot divide within groups. A group of all is none.
 std::string fill_shard(Layout& l) {
-  const auto keeps = [](int zero) { return zero == 1 || zero == 2; };
-  if (!l.overlap_gather && l.unit_choices.empty() && !keeps(l.zero))
+  if (!l.overlap_gather && l.unit_choices.empty() && !gathers_updates(l.zero))
     return "overlap_gather= says when zero=1 and 2 gather updated parameters, and zero is " + text(l.zero);
-  if (!l.overlap_gather && !l.unit_choices.empty() && std::ranges::none_of(l.unit_choices, keeps, &UnitChoice::zero))
+  if (!l.overlap_gather && !l.unit_choices.empty() &&
+      std::ranges::none_of(l.unit_choices, gathers_updates, &UnitChoice::zero))
     return "overlap_gather= says when zero=1 and 2 gather updated parameters, which no unit chooses";
   if (l.whole_tensors && l.zero != 1)
     return "whole_tensors= says how zero=1 divides, and " +

@@ -159,6 +159,9 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
+/// Whether a ZeRO stage divides the optimizer's state while parameters stay whole, which are gathered once a step.
+[[nodiscard]] constexpr bool gathers_updates(int zero) { return zero == 1 || zero == 2; }
+
 /// Whether the ranks of tensor, context and data that hold one stage are neighbours, in this order.
 [[nodiscard]] bool neighbours_hold_a_stage(const Layout&);
 

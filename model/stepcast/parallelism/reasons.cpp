@@ -134,7 +134,7 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
   if (l.zero >= 2)
     out.push_back("zero=" + std::to_string(l.zero) +
                   " reduces gradients unit by unit in every micro-batch; the plan's buckets play no part");
-  if ((l.zero == 1 || l.zero == 2) && l.data * l.context > 1)
+  if (gathers_updates(l.zero) && l.data * l.context > 1)
     out.emplace_back(
         gathers_ahead(w, l) ? "updated parameters are gathered beside the first forward pass of the next step"
         : l.whole_tensors   ? "each rank updates whole tensors and broadcasts them behind the update, one rank after "

@@ -168,7 +168,7 @@ class StagePasses {
   /// Whether the first forward pass of a step gathers over all ranks, and the others do not.
   [[nodiscard]] bool makes_copy() const { return split_.backward && keeps_second_copy(workload_); }
   [[nodiscard]] static bool gathers_first(const Workload& w, const PricedSplit& split, const Layout& l) {
-    return gathers_ahead(w, l) && divides_some(split, l, [](int zero) { return zero == 1 || zero == 2; });
+    return gathers_ahead(w, l) && divides_some(split, l, gathers_updates);
   }
   [[nodiscard]] Seconds end_of(const std::vector<ShardedUnit>& units) const {
     return end_of(units, layout_.units_in_flight);
@@ -381,7 +381,7 @@ class UnitTransfers {
         hidden_(overlaps_sharding(w, layout) && (layout.units_in_flight > 1 || !gathers())) {}
 
   [[nodiscard]] bool gathers() const { return layout_.zero == 3 && (shares_ || from_host_); }
-  [[nodiscard]] bool gathers_ahead() const { return ahead_ && shares_ && (layout_.zero == 1 || layout_.zero == 2); }
+  [[nodiscard]] bool gathers_ahead() const { return ahead_ && shares_ && gathers_updates(layout_.zero); }
   [[nodiscard]] bool reduces() const { return layout_.zero >= 2 && (shares_ || from_host_); }
 
   [[nodiscard]] ShardedMessage gather(ShardedOver over, const ModifiedMessage& message) const {

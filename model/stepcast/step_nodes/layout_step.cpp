@@ -914,7 +914,7 @@ class StepWriter : public PassTaker {
       for (const DealtTensors::Part& part : e_.pipeline->devices[d].dealt.parts)
         nodes.chain = {nodes.add(
             collective(sharding_group(), Operation::broadcast, part.size, part.broadcast, "parameters"), nodes.chain)};
-    } else if (state.sums.any && (l_.zero == 1 || l_.zero == 2) && !gathers_ahead(workload_, l_)) {
+    } else if (state.sums.any && gathers_updates(l_.zero) && !gathers_ahead(workload_, l_)) {
       const Answer<GatheredParameters> g =
           gathered_parameters(workload_, *e_.split, *e_.split, plan_, state.sums.content, state.sums.profile);
       if (g && g->time() > Seconds(0))

@@ -274,4 +274,9 @@ const Device* shipped_device(std::string_view name) {
   return nullptr;
 }
 
+RatesOf rates_of(const Device& device) {
+  if (device.relative_error > 0) return RatesOf::steps;
+  return device.products_measured ? RatesOf::products : RatesOf::data_sheet;
+}
+
 }  // namespace stepcast

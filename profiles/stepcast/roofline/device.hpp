@@ -87,6 +87,9 @@ struct Device {
 /// Device time of a kernel that reads two-byte numbers and writes them in four bytes, `traffic` both.
 [[nodiscard]] Seconds widening_time(const Device&, Bytes traffic);
 
+/// What stands behind its rates where nothing is known of the job.
+[[nodiscard]] RatesOf rates_of(const Device&);
+
 /// What an answer assumes whose times are this device's: "nothing of this model was measured: all times are those of
 /// the roofline of NVIDIA H200", or of one that measured steps corrected.
 [[nodiscard]] std::string source_of_times(const Device&);

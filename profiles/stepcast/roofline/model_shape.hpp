@@ -187,13 +187,13 @@ struct ModelShape {
 /// True for "gpt:…", "bert:…", "llama:…", "resnet50:…", "llama3-8b": a description and not the name of a shipped list.
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads
-/// "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2[,expert_bias=yes]
-/// [,clamp=yes]]
-/// [,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]][,documents=1024]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
-/// [,optimizer=muon][,tied=yes][,kernels=compiled|eager|deepspeed][,loss=compiled][,loss_chunks=8][,launch=blocking]",
-/// the usual CNNs
-/// ("resnet50:image=224"), and public models by name
-/// ("llama3-8b", "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column and a suggestion.
+/// "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…]
+/// [,experts=8,topk=2[,expert_bias=yes][,clamp=yes]]
+/// [,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]][,documents=1024]]
+/// [,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32][,optimizer=muon][,tied=yes]
+/// [,kernels=compiled|eager|deepspeed][,loss=compiled][,loss_chunks=8][,launch=blocking][,accumulation=apart]",
+/// the usual CNNs ("resnet50:image=224"), and public models by name ("llama3-8b", "llama3-8b:seq=4096";
+/// named_models.hpp). Throws InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);
 /// The normalised description (ModelShape::name) with `key=value`, in the place of what it says of `key`.
 [[nodiscard]] std::string with_word(std::string description, std::string_view key, std::string_view value);

@@ -158,7 +158,7 @@ Profile listed_profile(const OperatorList& list, const Device& device) {
   profile.batch_samples = list.batch_samples;
   profile.described = true;
   profile.device_error = device.relative_error;
-  if (device.relative_error == 0) profile.rates = device.products_measured ? RatesOf::products : RatesOf::data_sheet;
+  profile.rates = rates_of(device);
   for (const ListedLayer& listed : list.layers) {
     Layer& layer = profile.layers.emplace_back();
     layer.name = listed.name;

@@ -94,8 +94,8 @@ double known_error(const Device& device, const ModelShape& model) {
 }
 
 RatesOf rates_of(const Device& device, const ModelShape& model) {
-  if (known_error(device, model) > 0) return RatesOf::steps;
-  return device.products_measured && linear_type(model) != DataType::f4 ? RatesOf::products : RatesOf::data_sheet;
+  const bool corrected = device.corrected_by > 0;
+  return linear_type(model) == DataType::f4 && !corrected ? RatesOf::data_sheet : rates_of(device);
 }
 
 void UnitTimes::add(const Device& device, DataType dtype, const OperatorShape& o, const LocalWork& local) {

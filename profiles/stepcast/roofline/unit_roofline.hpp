@@ -54,7 +54,7 @@ struct PassTime {
 /// The device's relative error, if steps of such products stand behind it: none in four bits do, unless it was
 /// corrected by some (--measured); else 0, which is not known.
 [[nodiscard]] double known_error(const Device&, const ModelShape&);
-/// Of four bits no product was measured.
+/// Of the device, but that of four bits no product was measured, and no step unless some corrected it.
 [[nodiscard]] RatesOf rates_of(const Device&, const ModelShape&);
 
 /// The part of an operator that one device works on.

@@ -80,6 +80,7 @@ Json correction_json(const DeviceCorrection& c) {
                {"relative_error", c.device.relative_error}};
   for (std::size_t i = 0; i < c.steps.size(); ++i)
     json["steps"].push_back({{"plan", text_of(c.steps[i].plan)},
+                             {"micro_batch_assumed", bool{c.micro_batch_assumed[i]}},
                              {"devices", c.steps[i].devices},
                              {"global_batch_samples", c.steps[i].global_batch},
                              {"measured_s", c.steps[i].time.value()},
