@@ -180,6 +180,7 @@ class Torch:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
         from torch.distributed import fsdp
+        from torch.distributed.optim import ZeroRedundancyOptimizer
         from torch.distributed.pipelining import (PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B,
                                                   ScheduleZBVZeroBubble)
         from torch.nn.parallel import DistributedDataParallel
@@ -222,6 +223,8 @@ class Torch:
             names["micro_batches"] = [names["batch"]] * batches
             names["part"], names["parts"] = names["blocks"][0], list(names["blocks"])[:layout["chunks"]]
             lines = text.replace('"cuda"', '"cpu"')
+            if settings["framework"] == "PyTorch DDP":  # of one process
+                lines = re.sub(r'init_device_mesh\("cpu", \(\d+, \d+\)', 'init_device_mesh("cpu", (1, 1)', lines)
             lines = lines.replace("schedule.step(batch)", "schedule.step")  # nobody answers its messages
             exec(compile(lines, "settings", "exec"), names)
         finally:
