@@ -158,8 +158,7 @@ std::string compilation_lines(const Workload& w, const std::string& blocks = "bl
   return text;
 }
 
-/// The optimizer, where the model names another one than Adam.
-/// Of ZeRO by whole tensors, around the model's optimizer.
+/// ZeRO by whole tensors around the model's optimizer.
 std::string dealt_optimizer_lines(const LaunchInput& in) {
   const Layout& l = in.layout;
   const bool described = in.workload.shape && in.workload.shape->heads > 0;
@@ -186,6 +185,7 @@ std::string dealt_optimizer_lines(const LaunchInput& in) {
                                          : "\n");
 }
 
+/// The optimizer, where the model names another one than Adam.
 std::string optimizer_line(const Workload& w) {
   if (!w.shape || w.shape->heads == 0) return {};
   switch (w.shape->optimizer) {

@@ -8,8 +8,8 @@
 // modifiers change that (sharded_messages.hpp). A unit's gradients become ready evenly over its backward pass. Units
 // that choose for themselves: those without sharded gradients travel by the strategy, or as stage 1's do if none is
 // left undivided, over the group of most of them; what travels over another group, or by another collective, counts as
-// the bytes that take as long there. Internal to the layout prediction. Not modelled: gathers of updated parameters
-// under the next forward pass.
+// the bytes that take as long there. Internal to the layout prediction. Gathers under the next forward pass are in
+// stages.hpp. Not modelled: broadcasts of neighbours in the ring that run one behind the other along it.
 #include <stepcast/parallelism/stages.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 

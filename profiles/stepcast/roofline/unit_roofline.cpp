@@ -226,7 +226,7 @@ UpdateShape update_of(const ModelShape& model) {
   update.optimizer = std::string(state.title) + (mixed ? " in mixed precision" : "");
   const double gradient = size_of(model.gradient_dtype);
   update.bytes_of_state = element + gradient + kept;
-  // Megatron-LM takes the norm of what a rank updates, which it does not wait for elsewhere.
+  // Megatron-LM reads the gradients that a rank updates once more, for their norm (get_grad_norm of its optimizer).
   const double norm = model.kernels == KernelSet::megatron ? gradient : 0;
   update.traffic =
       Bytes(parameters * (norm + gradient + (mixed ? 1 : 2) * element + 2 * kept) + casts_of_weights(model));
