@@ -146,7 +146,8 @@ std::vector<Item> model_items() {
       ", linear=dtype (f8, or f4: 8-bit linear layers, or NVFP4), gradients=dtype (f32 for bf16), optimizer=adam (or "
       "adam8bit, adafactor, lion, muon, sgd), kernels=megatron (or PyTorch's: compiled, eager, deepspeed), "
       "loss=kernels (of the loss alone), loss_chunks=1 (parts of a sequence whose logits are there at a time), "
-      "launch=async (or blocking: CUDA_LAUNCH_BLOCKING=1), accumulation=fused (or apart: gradients of micro-batches "
+      "launch=async (or graphs: all passes of a step at once; blocking: CUDA_LAUNCH_BLOCKING=1), accumulation=fused "
+      "(or apart: gradients of micro-batches "
       "are added by kernels of their own, as PyTorch's always are)";
   items.push_back(
       {"gpt:",

@@ -85,6 +85,7 @@ constexpr SearchFlag search_flags[] = {{"--objective", &LayoutFlags::objective},
                                        {"--cp-comm", &LayoutFlags::cp_comm},
                                        {"--expert", &LayoutFlags::expert},
                                        {"--ep-comm", &LayoutFlags::ep_comm},
+                                       {"--overlap-ep", &LayoutFlags::overlap_expert},
                                        {"--expert-tensor", &LayoutFlags::expert_tensor},
                                        {"--micro-batch", &LayoutFlags::micro_batch},
                                        {"--chunks", &LayoutFlags::chunks},
@@ -177,6 +178,8 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   add("--expert", flags.expert, "Expert degrees to try");
   add("--ep-comm", flags.ep_comm,
       "How tokens get to their experts, to try: alltoall, deepep (once to each machine, by DeepEP)");
+  add("--overlap-ep", flags.overlap_expert,
+      "Whether tokens travel to and from experts beside the compute of another micro-batch, to try: off, on");
   add("--expert-tensor", flags.expert_tensor,
       "Devices that divide each expert, to try: tp, or 1 (whole experts, spread over tp as well)");
   add("--micro-batch", flags.micro_batch, "Samples of a micro-batch to try");
@@ -281,6 +284,8 @@ LayoutSpace space_of(const LayoutFlags& flags) {
   space.expert = numbers_of(flags.expert, "--expert", 1, most_devices);
   for (const std::size_t i : choices_of(flags.ep_comm, "--ep-comm", {"alltoall", "deepep"}))
     space.expert_exchange.push_back(static_cast<ExpertExchange>(i));
+  for (const std::size_t i : choices_of(flags.overlap_expert, "--overlap-ep", {"off", "on"}))
+    space.overlap_expert.push_back(static_cast<int>(i));
   for (const std::size_t i : choices_of(flags.expert_tensor, "--expert-tensor", {"tp", "1"}))
     space.whole_experts.push_back(static_cast<int>(i));
   space.micro_batch = numbers_of(flags.micro_batch, "--micro-batch", 1, most_samples);

@@ -20,8 +20,8 @@ struct LayoutFlags {
   bool layouts = false, frontier = false, unit_frontier = false;
   std::string objective, target_step, price, memory, time_budget, framework;
   std::string tokens, within, mtbf, checkpoint, restart, power;  ///< of a whole run
-  std::string tensor, pipeline, context, cp_comm, ep_comm, expert, expert_tensor, micro_batch, chunks, schedule, scheme,
-      offload, recompute, zero, sequence_parallel, overlap_tensor;
+  std::string tensor, pipeline, context, cp_comm, ep_comm, overlap_expert, expert, expert_tensor, micro_batch, chunks,
+      schedule, scheme, offload, recompute, zero, sequence_parallel, overlap_tensor;
   std::vector<std::string> measured;  ///< steps of a described model: "layout(tp=8)/ddp=12.3 s", or a table's file
   std::string over;                   ///< --unit-frontier: numbers of devices, "workers=4,8,16"
   std::string devices, adatopk;       ///< a pipeline over unequal devices instead

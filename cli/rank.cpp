@@ -130,7 +130,8 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
     throw InputError("--cp-comm", "a model with fused attention, whose contexts alone are divided", "one without",
                      "attention=flash in the model");
   for (const auto& [flag, value] :
-       {std::pair{"--expert-tensor", &flags.layout.expert_tensor}, std::pair{"--ep-comm", &flags.layout.ep_comm}}) {
+       {std::pair{"--expert-tensor", &flags.layout.expert_tensor}, std::pair{"--ep-comm", &flags.layout.ep_comm},
+        std::pair{"--overlap-ep", &flags.layout.overlap_expert}}) {
     if (value->empty() || (is_described(flags.input) && model_shape_of(flags.input.model).experts > 0)) continue;
     throw InputError(flag, "a model with experts", is_described(flags.input) ? "one without" : "a trace",
                      is_described(flags.input) ? "experts=... in the model"

@@ -194,6 +194,9 @@ std::span<const Named> table() {
       {"ep-comm", some_of(+[] {
          return Words{"alltoall", "deepep"};
        })},
+      {"overlap-ep", some_of(+[] {
+         return Words{"off", "on"};
+       })},
       {"expert-tensor", some_of(+[] {
          return Words{"tp", "1"};
        })},

@@ -166,7 +166,7 @@ def bad_layouts() -> list[list[str]]:
         "--memory": ["80", "0 GB", "lots"], "--time-budget": ["2", "-1 s"], "--device-memory": ["80", "0 GB"],
         "--tensor": ["0", "-1", "1,,2", "2,2", "two", ",", "1e9"], "--pipeline": ["0", "1.5"], "--context": ["0"],
         "--expert": ["x"], "--micro-batch": ["0"], "--chunks": ["0"], "--schedule": ["gpip", "1f1b,1f1b"],
-        "--scheme": ["4d"], "--recompute": ["some"], "--zero": ["4", "-1"], "--sequence-parallel": ["yes"], "--overlap-tp": ["yes"],
+        "--scheme": ["4d"], "--recompute": ["some"], "--zero": ["4", "-1"], "--sequence-parallel": ["yes"], "--overlap-tp": ["yes"], "--overlap-ep": ["products"],
         "--global-batch": ["0", "1.5", "-8", "many", "1e300"], "--allow": ["lossy"], "--adatopk": ["10"],
         "--faster-compute": ["2"], "--input": [str(DEVICE)], "--device": ["no-such-device", "/nonexistent.json"],
     }

@@ -204,7 +204,7 @@ VALUES = {
     "--scheme": ["2d"], "--recompute": ["full"], "--zero": ["2"], "--offload": ["optimizer", "optimizer+activations"], "--sequence-parallel": ["on"], "--overlap-tp": ["products"], "--tensor": ["2"],
     "--pipeline": ["2"], "--context": ["2"], "--expert": ["2"], "--micro-batch": ["2"], "--chunks": ["2"],
     "--cp-comm": ["p2p,allgather", "a2a"],
-    "--expert-tensor": ["tp,1", "1"], "--ep-comm": ["alltoall,deepep", "deepep"],
+    "--expert-tensor": ["tp,1", "1"], "--ep-comm": ["alltoall,deepep", "deepep"], "--overlap-ep": ["off", "on"],
 }
 
 # (verb or *, option, question or *): why nothing may change there.

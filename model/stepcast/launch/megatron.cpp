@@ -108,6 +108,8 @@ void add_uneven_mlps(const ModelShape& m, std::int64_t width, Arguments& out) {
   if (shared > 0) out.option("moe-shared-expert-intermediate-size", shared * width);
 }
 
+bool is_recorded(const ModelShape& m) { return m.launch == KernelLaunch::graphs; }
+
 void add_model(const LaunchInput& in, Arguments& out) {
   if (!in.workload.shape) return;
   const ModelShape& m = *in.workload.shape;
@@ -130,6 +132,11 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.option("hidden-dropout", exact_text_of(m.dropout));
   }
   if (!m.fused_accumulation) out.flag("no-gradient-accumulation-fusion");
+  if (is_recorded(m)) {
+    out.option("cuda-graph-impl", std::string("full_iteration"));
+    out.flag("te-rng-tracker");
+    out.flag("no-check-for-nan-in-loss-and-grad");
+  }
   if (!m.tied) out.flag("untie-embeddings-and-output-weights");
   if (m.name.starts_with("llama")) {
     if (m.clamp) {  // GPT-OSS's gate, with its own numbers
@@ -156,8 +163,19 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.option("moe-router-topk", m.experts_per_token);
     const bool once = in.layout.expert_exchange == ExpertExchange::deduplicated;
     out.option("moe-token-dispatcher-type", once ? "flex" : "alltoall");
-    if (once) out.option("moe-flex-dispatcher-backend", std::string(name_of(in.layout.expert_exchange)));
+    if (once)
+      out.option("moe-flex-dispatcher-backend",
+                 is_recorded(m) ? "hybridep" : std::string(name_of(in.layout.expert_exchange)));
+    if (is_recorded(m)) {  // shapes that no router changes
+      out.option("moe-expert-rank-capacity-factor", std::string("1.5"));
+      out.flag("moe-paged-stash");
+      out.flag("use-transformer-engine-op-fuser");
+    }
     out.flag("moe-grouped-gemm");
+    if (in.layout.overlap_expert) {
+      out.flag("overlap-moe-expert-parallel-comm");
+      out.flag("delay-wgrad-compute");
+    }
   }
 }
 
@@ -326,9 +344,18 @@ std::string why_not_megatron(const LaunchInput& in) {
     return "it trains mixtures of experts under tensor parallelism with sequence parallelism only (sp=on)";
   if (in.schedule() != "1f1b" && in.schedule() != "interleaved")
     return "its schedules are 1F1B and interleaved 1F1B, not " + std::string(in.schedule());
+  const bool recorded = in.workload.shape && is_recorded(*in.workload.shape);
+  if (recorded && in.workload.shape->experts > 0 && l.expert_exchange != ExpertExchange::deduplicated)
+    return "it records steps of mixtures whose tokens HybridEP sends (ep_comm=deepep)";
+  if (l.overlap_expert && l.zero > 1 && l.pipeline > 1)
+    return "its FSDP sends no tokens beside another micro-batch's compute in pipelines (overlap_ep=off)";
   const std::int64_t sharing = l.expert * (l.whole_experts() ? 1 : l.tensor);
-  if (l.expert_exchange == ExpertExchange::deduplicated && !deepep_runs_on(sharing))
+  if (l.expert_exchange == ExpertExchange::deduplicated && !recorded && !deepep_runs_on(sharing))
     return "DeepEP has no configuration for groups of " + std::to_string(sharing) + " ranks (ep_comm=alltoall)";
+  if (l.overlap_expert && l.pipeline > 1 && l.chunks == 1)
+    return "in pipelines it sends tokens beside another micro-batch's compute with interleaving only (chunks=2)";
+  if (l.overlap_expert && l.recomputation == Recomputation::full)
+    return "it sends tokens beside another micro-batch's compute without recomputing whole layers (overlap_ep=off)";
   if (l.recomputation == Recomputation::operators)
     return "it recomputes modules or layers, not every second product (recompute=op)";
   const std::int64_t parts = l.pipeline * l.chunks, blocks = in.blocks();
@@ -346,7 +373,7 @@ std::string megatron_text(const LaunchInput& in) {
   add_degrees(in, arguments);
   add_state(in, arguments);
   // Its sums of input gradients run beside weight gradients only where kernels start in the order of their launches.
-  const bool ordered = in.layout.tensor * in.layout.context > 1 && in.layout.zero < 2;
+  const bool ordered = in.layout.tensor * in.layout.context > 1 && in.layout.zero < 2 && !in.layout.overlap_expert;
   const std::string connections = ordered ? "CUDA_DEVICE_MAX_CONNECTIONS=1 " : "";
   return "# on " + std::to_string(in.layout.devices()) + " devices, with your data" +
          (in.workload.shape ? "" : " and the arguments of your model's shape") + "\n" + own_way_of(in, "Megatron-LM") +

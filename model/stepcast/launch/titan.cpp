@@ -88,6 +88,11 @@ std::string why_not_titan(const LaunchInput& in) {
   if (l.tensor > 1 && l.overlap_tensor == TensorOverlap::products && in.workload.shape &&
       is_eager(in.workload.shape->kernels))
     return "its compiler is what takes products apart (overlap_tp=products with kernels=compiled in the model)";
+  const bool recorded = in.workload.shape && in.workload.shape->launch == KernelLaunch::graphs;
+  if (recorded && (l.pipeline > 1 || l.expert > 1))
+    return "it records no step of pipelines, nor of spread experts (launch=async in the model)";
+  if (l.overlap_expert)
+    return "its schedules with whole backward passes wait for the tokens of experts (overlap_ep=off)";
   if (l.context_exchange == ContextExchange::all_to_all)
     return "its context parallelism gathers keys and values, and exchanges no heads (cp_comm=a2a)";
   if (l.zero == 1 && l.pipeline == 1 && in.micro_batches > 1 && l.data > 1)

@@ -113,6 +113,8 @@ std::string number_flaw(const Layout& l) {
   if (l.expert == 1 && l.expert_exchange != ExpertExchange::all_to_all)
     return "ep_comm=" + std::string(name_of(l.expert_exchange)) +
            " says how tokens get to the devices of ep=, and ep is 1";
+  if (l.expert == 1 && l.overlap_expert)
+    return "overlap_ep=on runs what the devices of ep= exchange beside another micro-batch, and ep is 1";
   if (l.expert_tensor > 1 && l.expert_tensor != l.tensor)
     return "etp=" + text(l.expert_tensor) + ": an expert is whole (1) or divided like the other layers (" +
            text(l.tensor) + ")";
@@ -295,6 +297,9 @@ std::string fill_schedule(Layout& l, double global_batch) {
   if (l.schedule == nullptr) l.schedule = pipeline_schedule(l.chunks > 1 ? "interleaved" : "1f1b");
   if (l.overlap_tensor != TensorOverlap::nothing && l.tensor > 1 && delays_weight_gradients(*l.schedule))
     return std::string(l.schedule->name) + " delays the weight gradients beside which overlap_tp runs";
+  if (l.overlap_expert && !pairs_passes(*l.schedule))
+    return std::string(l.schedule->name) +
+           " runs no forward pass behind a whole backward pass, beside which overlap_ep=on sends";
   if (l.pipeline * l.chunks > 1'000'000) return "more than a million pipeline stages";
   const std::int64_t count = micro_batches(l, global_batch);
   if (count > 100'000'000) return "more than a hundred million micro-batches";

@@ -117,6 +117,10 @@ struct Layout {
   std::uint8_t offloaded = 0;           ///< what is in the host's memory, a bit each (Offloaded)
   bool sequence_parallel = false;
   bool overlap_pipeline = true;  ///< sends between stages run beside compute
+  /// Tokens travel to and from experts beside the compute of another micro-batch: where a forward pass follows a
+  /// backward pass on its device, both go through their blocks together (Megatron-LM's
+  /// --overlap-moe-expert-parallel-comm, DualPipe).
+  bool overlap_expert = false;
   TensorOverlap overlap_tensor = TensorOverlap::nothing;
   bool overlap_gradients = true;  ///< gradients travel while the last micro-batch is in its backward pass
   /// zero=1 and 2: updated parameters are gathered unit by unit beside the first forward pass that needs them

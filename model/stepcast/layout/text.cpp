@@ -229,7 +229,7 @@ void read_offload(Layout& l, std::string_view value, const SpecPlace& place) {
   });
 }
 
-constexpr std::array<Field, 32> fields{{
+constexpr std::array<Field, 33> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     {"cp_comm", "how they exchange keys and values: p2p (a ring beside attention), allgather, a2a (of heads); p2p",
@@ -311,6 +311,10 @@ constexpr std::array<Field, 32> fields{{
      [](const Layout& l) {
        return l.overlap_tensor == TensorOverlap::nothing ? std::string() : std::string(name_of(l.overlap_tensor));
      }},
+    toggle<&Layout::overlap_expert, false>(
+        "overlap_ep",
+        "tokens travel to and from experts beside another micro-batch's compute, a forward pass with a backward pass "
+        "(--overlap-moe-expert-parallel-comm): on, off; off"),
     toggle<&Layout::overlap_pipeline, true>("overlap_pp", "sends between stages run beside compute: on, off; on"),
     toggle<&Layout::overlap_gradients, true>("overlap_dp",
                                              "gradients travel during the last backward pass: on, off; on"),

@@ -12,7 +12,7 @@
 namespace stepcast {
 namespace {
 
-/// Compute and collectives of one micro-batch.
+/// Compute and collectives of one micro-batch, one after the other.
 Seconds working(const PassParts& p) {
   return p.compute + p.recomputation + p.tensor + p.context + p.expert + p.sharding + p.copies;
 }
@@ -36,7 +36,7 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, cons
   b.recomputation = device.parts.recomputation * passes;
   b.tensor = device.parts.tensor * passes;
   b.context = device.parts.context * passes;
-  b.expert = device.parts.expert * passes;
+  b.expert = device.parts.expert * passes - e.pipeline->saved[d];
   const Seconds copied = std::min(gradients, state.bucket_copies(e, plan, device));
   b.gradients = gradients - copied + device.parts.sharding * passes;
   b.copies = device.parts.copies * passes + copied;
@@ -49,7 +49,7 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, cons
   b.gradients += for_gradients;
   // What the stage waits for: the same pipeline with free transfers tells bubble from sends.
   const Seconds last = e.pipeline->last_backward[d] + (waits - for_gradients);
-  const Seconds works = working(device.parts) * passes;
+  const Seconds works = working(device.parts) * passes - e.pipeline->saved[d];
   std::vector<ChunkTimes> free = e.staged->chunks;
   for (ChunkTimes& c : free) c.send_forward = c.send_backward = Seconds(0);
   std::string why;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -121,7 +122,7 @@ void add_issue(const Workload& w, std::uint32_t kind, const UnitCost& unit, doub
   p.forward_issue = unit.forward_issue * slowness;
   p.backward_issue = unit.backward_issue * slowness;
   p.waits_forward = unit.waits_forward;
-  if (w.sharded || (w.shape && !has_copies(w))) return;
+  if (w.sharded || (w.shape && (!has_copies(w) || w.shape->launch == KernelLaunch::graphs))) return;
   const auto times = [&](std::uint32_t k) { return std::count(w.units.begin(), w.units.end(), k); };
   const auto tensors_of = [&](std::uint32_t k) {
     const UnitKind& of = w.kinds[k];
@@ -145,6 +146,39 @@ std::string reach_flaw(const Cluster& cluster, const Layout& l) {
   if (reach_each_other(group)) return {};
   return "overlap_tp=products sends between devices that share a machine, and those of tp " + std::to_string(l.tensor) +
          " are on " + std::to_string(group.nodes);
+}
+
+/// What a forward and a backward pass through a block take less beside each other than one after the other. Tokens go
+/// to experts and back in either pass; what is sent in one of them runs beside what the other one computes, and the
+/// weight gradients of the experts hold up no tokens (--delay-wgrad-compute):
+///
+///     compute   attention F | experts B | their weights B, experts F | attention B
+///     tokens    back B      | there F   | there B                    | back F
+///
+/// Source: core/pipeline_parallel/combined_1f1b.py and core/models/common/model_chunk_schedule_plan.py of Megatron-LM.
+/// Not modelled: tensor-parallel messages beside tokens; that the blocks of both passes may be of other kinds.
+Seconds saved_beside(const UnitCost& unit, double slowness, RankAxis axis, GroupPrices& prices) {
+  Seconds saved;
+  for (TensorTransfer t : unit.expert_transfers) {
+    const double pairs = std::exchange(t.count, 1) / 2;  // there and back
+    const Seconds alone = prices.once(t, axis), sent = prices.beside(t, axis, Seconds(0)).transfer;
+    Seconds computed;
+    const auto beside = [&](Seconds compute) {
+      computed += compute * slowness;
+      return prices.beside(t, axis, compute * slowness).compute;
+    };
+    const Seconds experts = unit.experts_forward, returned = unit.experts_input_gradient;
+    const Seconds weights = unit.experts_weight_gradient;
+    const Seconds attention = beside(std::max(Seconds(0), unit.forward - experts));
+    const Seconds experts_back = beside(returned), weights_back = beside(weights), experts_on = beside(experts);
+    const Seconds attention_back =
+        beside(std::max(Seconds(0), unit.input_gradient + unit.weight_gradient - returned - weights));
+    const Seconds there =
+        std::max(std::max(sent, experts_back) + sent, std::max(experts_back + weights_back, sent) + experts_on);
+    const Seconds both = std::max(sent, attention) + there + std::max(sent, attention_back);
+    saved += std::max(Seconds(0), computed + 4 * alone - both) * pairs;
+  }
+  return saved;
 }
 
 PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& unit, double slowness,
@@ -199,6 +233,7 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
       }
     });
   }
+  if (l.overlap_expert) p.beside_forward = p.beside_backward = saved_beside(unit, slowness, expert_axis(l), prices) / 2;
   p.parameters = unit.parameters;
   p.expert_parameters = unit.expert_parameters;
   p.tied_parameters = unit.tied_parameters;

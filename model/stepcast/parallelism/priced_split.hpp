@@ -65,6 +65,8 @@ struct PricedUnit {
   Seconds unread, unread_tensor;        ///< of `forward` and its exchanges, what full recomputation leaves out
   Seconds forward_ring, backward_ring;  ///< sends of the context group, of which `context` are the exposed parts
   UnitExchanges forward_exchanges, backward_exchanges;
+  /// By which the passes are shorter where tokens travel beside the other one (Layout::overlap_expert).
+  Seconds beside_forward, beside_backward;
   /// By ZeRO stage: what PyTorch and DeepSpeed copy and cast of weights before a pass, and of their gradients behind
   /// it.
   std::array<Seconds, 4> copies_forward{}, copies_backward{};

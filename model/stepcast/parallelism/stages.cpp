@@ -290,6 +290,8 @@ void add(VirtualStage& stage, ChunkTimes& times, const PricedUnit& u, Recomputat
   times.forward += passes.forward;
   times.input_gradient += passes.backward - u.weight_gradient;
   times.weight_gradient += u.weight_gradient;
+  times.beside_forward += u.beside_forward;
+  times.beside_backward += u.beside_backward;
   stage.parts += parts_of(u, r, zero);
   stage.parameters += u.parameters;
   stage.expert_parameters += u.expert_parameters;

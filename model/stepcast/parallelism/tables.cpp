@@ -135,9 +135,10 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
       word(l.expert, l.depth),
       static_cast<std::uint64_t>(l.micro_batch),
       word(l.scheme),
-      order_word(l) << 7 | static_cast<std::uint64_t>(l.expert_exchange) << 6 |
-          static_cast<std::uint64_t>(l.whole_experts()) << 5 | static_cast<std::uint64_t>(l.context_exchange) << 3 |
-          static_cast<std::uint64_t>(l.overlap_tensor) << 1 | static_cast<std::uint64_t>(l.sequence_parallel),
+      order_word(l) << 8 | static_cast<std::uint64_t>(l.overlap_expert) << 7 |
+          static_cast<std::uint64_t>(l.expert_exchange) << 6 | static_cast<std::uint64_t>(l.whole_experts()) << 5 |
+          static_cast<std::uint64_t>(l.context_exchange) << 3 | static_cast<std::uint64_t>(l.overlap_tensor) << 1 |
+          static_cast<std::uint64_t>(l.sequence_parallel),
       word(l.shard, l.recomputed_modules),
       word(l.backward_shard, int{l.quantized_weights} << 1 | int{l.quantized_gradients})};
   Layout whole = l;
@@ -273,6 +274,7 @@ PipelineOutcome LayoutTables::outcome_of(const EvaluatedLayout& e) {
   describe_devices(e, out);
   const PipelineTimes& times = (*pipeline)(e.staged->chunks, l.overlap_pipeline);
   out.last_backward = times.last_backward;
+  out.saved = times.saved;
   for (std::uint32_t d = 0; d < out.shape.stages; ++d) {
     StageMemoryInput& memory = out.devices[d].memory;
     memory.micro_batches_kept = times.kept[d] / out.shape.chunks;

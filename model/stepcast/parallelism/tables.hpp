@@ -67,7 +67,7 @@ struct PipelineOutcome {
   std::string unsuitable;
   PipelineShape shape;
   std::vector<PipelineDevice> devices;
-  std::vector<Seconds> last_backward;
+  std::vector<Seconds> last_backward, saved;  ///< PipelineTimes'
 };
 
 /// Who chose the samples of a micro-batch.

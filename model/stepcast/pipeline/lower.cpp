@@ -40,7 +40,7 @@ class Lowering : public PassTaker {
     const bool forward = pass.slot.pass == PipelinePass::forward;
     const ChunkTimes& times = chunk_[pass.virtual_stage];
     Task task;
-    task.work = picoseconds_of(time_of(pass.slot.pass, times));
+    task.work = picoseconds_of(time_of(pass.slot.pass, times) - saved(pass, times));
     task.resource = pass.device;
     task.index = index_of(shape_, pass);
     task.kind = forward ? TaskKind::forward : TaskKind::backward;
@@ -88,6 +88,11 @@ class Lowering : public PassTaker {
         break;
     }
     return times.weight_gradient;
+  }
+
+  static Seconds saved(const OrderedPass& pass, const ChunkTimes& times) {
+    if (!pass.beside) return {};
+    return pass.slot.pass == PipelinePass::forward ? times.beside_forward : times.beside_backward;
   }
 
   std::uint32_t link(const OrderedPass& pass) {

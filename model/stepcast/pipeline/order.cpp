@@ -72,7 +72,8 @@ class Merger {
       return refuse("a pass that does not exist");
     const std::uint32_t v = place_[device * shape_.chunks + slot.chunk], copy = slot.chunk / chunks_a_copy_;
     const std::size_t cell = std::size_t{v} * shape_.micro_batches + slot.micro_batch;
-    OrderedPass pass{slot, device, v, position, OrderedPass::none, device, OrderedPass::to_none};
+    OrderedPass pass{
+        slot, device, v, position, OrderedPass::none, device, OrderedPass::to_none, paired(orders_[device], position)};
     if (slot.pass == PipelinePass::forward) {
       if (copy_of_[slot.micro_batch] == OrderedPass::none) copy_of_[slot.micro_batch] = copy;
       if (made_[0][cell] != OrderedPass::none) return refuse("a pass twice");
@@ -112,6 +113,14 @@ class Merger {
     }
     made[cell] = taken_;
     return true;
+  }
+
+  static bool paired(const std::vector<PipelineSlot>& order, std::uint32_t position) {
+    const auto follows = [&](std::uint32_t second) {
+      return second > 0 && second < order.size() && order[second].pass == PipelinePass::forward &&
+             order[second - 1].pass == PipelinePass::backward;
+    };
+    return follows(position) || follows(position + 1);
   }
 
   bool refuse(const char* flaw) {

@@ -23,6 +23,8 @@ struct OrderedPass {
   std::uint32_t input = none;  ///< number of the pass whose result it waits for
   std::uint32_t receiver = 0;  ///< device that its result goes to; its own: nothing is sent
   Output output = to_none;     ///< link that takes its result; with two devices there is only `to_next`
+  /// A whole backward pass which a forward pass follows on its device, or that forward pass.
+  bool beside = false;
 };
 
 /// Takes the passes in order; they are numbered from 0.

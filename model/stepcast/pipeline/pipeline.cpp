@@ -10,6 +10,8 @@ namespace stepcast {
 namespace {
 
 constexpr std::uint32_t compute_place = 3;  // of a device's four places in state_; the first three are its outputs
+// Kinds of passes: the four, then a forward and a backward pass beside each other.
+constexpr std::uint32_t beside_others = 4, kinds = 6;
 
 }  // namespace
 
@@ -26,7 +28,7 @@ class PipelineEvaluator::Builder : public PassTaker {
   void expect(std::size_t passes) override {
     const std::size_t stages = made_.shape_.stages;
     made_.virtual_stages_ = virtual_stages(schedule_, made_.shape_);
-    costs_ = 4 * std::size_t{made_.virtual_stages_};
+    costs_ = kinds * std::size_t{made_.virtual_stages_};
     work_.assign(costs_ * schedule_.copies, {0, 0, 0});
     held_.resize(stages);
     made_.cost_.resize(costs_);
@@ -36,13 +38,14 @@ class PipelineEvaluator::Builder : public PassTaker {
     made_.last_.resize(stages);
     PipelineTimes& times = made_.times_;
     times.kept.resize(stages);
-    for (auto* v : {&times.first_start, &times.last_backward, &times.busy}) v->resize(stages);
+    for (auto* v : {&times.first_start, &times.last_backward, &times.busy, &times.saved}) v->resize(stages);
     made_.entries_.reserve(passes);
   }
 
   void take(const OrderedPass& pass) override {
     const auto number = static_cast<std::uint32_t>(made_.entries_.size());
-    const std::uint32_t cost = static_cast<std::uint32_t>(pass.slot.pass) * made_.virtual_stages_ + pass.virtual_stage;
+    const std::uint32_t kind = static_cast<std::uint32_t>(pass.slot.pass) + (pass.beside ? beside_others : 0);
+    const std::uint32_t cost = kind * made_.virtual_stages_ + pass.virtual_stage;
     static_assert(OrderedPass::none + 1 == 0);  // what waits for nothing reads the zero in front
     made_.entries_.push_back({pass.input + 1, 4 * pass.device + pass.output, cost});
     made_.sent_[cost] = pass.output != OrderedPass::to_none;
@@ -109,6 +112,8 @@ const PipelineTimes& PipelineEvaluator::operator()(std::span<const ChunkTimes> c
     cost_[n + v] = {(c.input_gradient + c.weight_gradient).value(), c.send_backward.value()};
     cost_[2 * n + v] = {c.input_gradient.value(), c.send_backward.value()};
     cost_[3 * n + v] = {c.weight_gradient.value(), 0};
+    cost_[4 * n + v] = {(c.forward - c.beside_forward).value(), c.send_forward.value()};
+    cost_[5 * n + v] = {(c.input_gradient + c.weight_gradient - c.beside_backward).value(), c.send_backward.value()};
   }
   for (std::size_t i = 0; i < cost_.size(); ++i)
     if (!sent_[i]) cost_[i].send = 0;
@@ -116,7 +121,13 @@ const PipelineTimes& PipelineEvaluator::operator()(std::span<const ChunkTimes> c
   overlap ? run<true>() : run<false>();
 
   std::fill(times_.busy.begin(), times_.busy.end(), Seconds(0));
-  for (const Work& w : work_) times_.busy[w.device] += Seconds(w.count * cost_[w.cost].time);
+  std::fill(times_.saved.begin(), times_.saved.end(), Seconds(0));
+  for (const Work& w : work_) {
+    times_.busy[w.device] += Seconds(w.count * cost_[w.cost].time);
+    if (w.cost < beside_others * n) continue;
+    const double alone = cost_[w.cost - beside_others * n].time;
+    times_.saved[w.device] += Seconds(w.count * (alone - cost_[w.cost].time));
+  }
   times_.iteration = Seconds(0);
   for (std::uint32_t d = 0; d < shape_.stages; ++d) {
     times_.first_start[d] = Seconds(arrival_[entries_[first_[d]].input]);
@@ -154,6 +165,16 @@ bool delays_weight_gradients(const PipelineSchedule& schedule) {
   const std::vector<PipelineSlot> order = schedule.order(small, 0);
   return std::any_of(order.begin(), order.end(),
                      [](const PipelineSlot& slot) { return slot.pass == PipelinePass::weight_gradient; });
+}
+
+bool pairs_passes(const PipelineSchedule& schedule) {
+  const PipelineShape small = small_shape(schedule);
+  for (std::uint32_t d = 0; d < small.stages; ++d) {
+    const std::vector<PipelineSlot> order = schedule.order(small, d);
+    for (std::size_t i = 1; i < order.size(); ++i)
+      if (order[i].pass == PipelinePass::forward && order[i - 1].pass == PipelinePass::backward) return true;
+  }
+  return false;
 }
 
 std::uint32_t interleaved_group(std::uint32_t stages, std::uint32_t micro_batches) {

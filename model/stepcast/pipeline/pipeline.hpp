@@ -54,6 +54,9 @@ struct ChunkTimes {
   Seconds forward, input_gradient, weight_gradient;  ///< recomputation is part of `input_gradient`
   Seconds send_forward;                              ///< activations to the next virtual stage; 0 where there is none
   Seconds send_backward;                             ///< their gradients to the one before
+  /// By which a whole backward pass and the forward pass that follows it on its device are shorter than alone, since
+  /// what one of them sends runs beside what the other one computes.
+  Seconds beside_forward, beside_backward;
 };
 
 /// What a textbook says of even stages without transfers; the times asked for are those of a whole stage. Times are NaN
@@ -83,6 +86,9 @@ struct PipelineSchedule {
 [[nodiscard]] PipelineShape small_shape(const PipelineSchedule&);
 /// Whether weight gradients are passes of their own, as the order of a small pipeline tells.
 [[nodiscard]] bool delays_weight_gradients(const PipelineSchedule&);
+/// Whether forward passes follow whole backward passes on some device of a small pipeline, so that both can run beside
+/// each other.
+[[nodiscard]] bool pairs_passes(const PipelineSchedule&);
 /// Micro-batches that interleaving takes through one chunk of a device before the next: the least number from `stages`
 /// on that divides them, or leaves a rest of at least `stages`; 0 where there are fewer micro-batches than stages. A
 /// smaller group stalls the pipeline, a larger one holds more activations.
@@ -99,6 +105,7 @@ struct PipelineTimes {
   std::vector<Seconds> first_start;    ///< when each device starts its first pass
   std::vector<Seconds> last_backward;  ///< end of its last pass: its gradients are complete
   std::vector<Seconds> busy;           ///< compute
+  std::vector<Seconds> saved;          ///< by which its passes beside others are shorter (ChunkTimes::beside_forward)
   std::vector<double> kept;            ///< largest number of micro-batches held, in chunks, of each device
 };
 /// Evaluates orders made once per (schedule, shape) again and again for other times, without allocation: the hot path
@@ -135,7 +142,7 @@ class PipelineEvaluator {
   PipelineShape shape_;
   std::uint32_t virtual_stages_ = 1;
   std::vector<Entry> entries_;
-  std::vector<PassCost> cost_;   ///< one for each pass of each virtual stage
+  std::vector<PassCost> cost_;   ///< one for each pass of each virtual stage, then those beside another pass
   std::vector<bool> sent_;       ///< whether the result of such a pass goes to another device
   std::vector<double> state_;    ///< until when each is busy; four a device: links (next, before), none, compute
   std::vector<double> arrival_;  ///< when each result is where it goes, after a 0

@@ -17,6 +17,14 @@ LayoutBound rounded_down(LayoutBound b) {
 // Of a described model the host runs ahead from unit to unit: together they may take no longer than on the device.
 PricedUnit at_least(const Workload& w, const PricedUnit& unit) { return w.shape ? on_device(unit) : unit; }
 
+// Of passes that may all run beside others.
+UnitPasses least_passes(const Workload& w, const PricedUnit& unit, Recomputation r, std::optional<int> zero) {
+  UnitPasses passes = unit_passes(at_least(w, unit), r, zero);
+  passes.forward -= unit.beside_forward;
+  passes.backward -= unit.beside_backward;
+  return passes;
+}
+
 // What a family's units add up to.
 struct WholeModel {
   Seconds passes, largest;
@@ -41,7 +49,7 @@ WholeModel whole_model(const Workload& w, const PricedSplit& split, std::int64_t
   std::int64_t u = 0;
   sum.kinds.resize(w.kinds.size());
   std::vector<UnitPasses> of_kind;
-  for (const PricedUnit& unit : split.units) of_kind.push_back(unit_passes(at_least(w, unit), Recomputation::none, {}));
+  for (const PricedUnit& unit : split.units) of_kind.push_back(least_passes(w, unit, Recomputation::none, {}));
   for (const std::uint32_t kind : w.units) {
     const PricedUnit& unit = split.units[kind];
     const UnitPasses& passes = of_kind[kind];
@@ -142,7 +150,7 @@ LayoutBound LayoutBounds::by_sums(const LayoutFamily& family, const LayoutSwitch
   for (std::uint32_t kind = 0; kind < units_of_kind_.size(); ++kind) {
     const double units = static_cast<double>(units_of_kind_[kind]) / static_cast<double>(family.pipeline);
     const PricedUnit& unit = split.units[kind];
-    const UnitPasses own = unit_passes(at_least(w, unit), r, switches.zero);
+    const UnitPasses own = least_passes(w, unit, r, switches.zero);
     passes += (own.forward + own.backward) * units;
     stage.parameters += unit.parameters * units;
     stage.expert_parameters += unit.expert_parameters * units;
@@ -268,8 +276,9 @@ void LayoutBounds::bound_times(const LayoutFamily& family, const Layout& layout,
   const bool split =
       std::find(splitting_.begin(), splitting_.end(), std::pair(family.schedule, true)) != splitting_.end();
   const std::size_t stages = s.split.chunks.size();
+  const auto forward = [](const ChunkTimes& c) { return c.forward - c.beside_forward; };
   const auto returned = [&](const ChunkTimes& c) {
-    return split ? c.input_gradient : c.input_gradient + c.weight_gradient;
+    return split ? c.input_gradient : c.input_gradient + c.weight_gradient - c.beside_backward;
   };
   s.meanwhile = s.split.stages.front().parts.meanwhile * static_cast<double>(family.micro_batches);
   // Nothing is sent between neighbours on one device. Those of several copies are never.
@@ -281,12 +290,12 @@ void LayoutBounds::bound_times(const LayoutFamily& family, const Layout& layout,
   std::vector<Seconds> to(stages), back(stages);
   for (std::size_t v = 1; v < stages; ++v) {
     const ChunkTimes &before = s.split.chunks[v - 1], &own = s.split.chunks[v];
-    to[v] = to[v - 1] + before.forward + (apart(v - 1) ? before.send_forward : Seconds(0));
+    to[v] = to[v - 1] + forward(before) + (apart(v - 1) ? before.send_forward : Seconds(0));
     back[v] = back[v - 1] + (apart(v - 1) ? own.send_backward : Seconds(0)) + returned(before);
   }
   const ChunkTimes& last = s.split.chunks.back();
   const Seconds of_first_weights = split ? s.split.chunks.front().weight_gradient : Seconds(0);
-  const Seconds path = to.back() + last.forward + returned(last) + back.back() + of_first_weights;
+  const Seconds path = to.back() + forward(last) + returned(last) + back.back() + of_first_weights;
   const bool one_copy = family.schedule->copies == 1;
   const double m = static_cast<double>(family.micro_batches) / family.schedule->copies;
   for (const bool overlap : {false, true}) {
@@ -300,8 +309,8 @@ void LayoutBounds::bound_times(const LayoutFamily& family, const Layout& layout,
       for (std::uint32_t c = 0; c < shape.chunks; ++c) {
         const std::uint32_t v = family.schedule->place(shape, d, c);
         const ChunkTimes& times = s.split.chunks[v];
-        work += times.forward + times.input_gradient + times.weight_gradient;
-        returning += times.forward + returned(times);
+        work += forward(times) + returned(times) + (split ? times.weight_gradient : Seconds(0));
+        returning += forward(times) + returned(times);
         parameters += s.split.stages[v].parameters;
         lowest = std::min(lowest, v);
         // A sender that waits; where neighbours are on the same device nothing is sent.

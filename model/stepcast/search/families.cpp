@@ -65,6 +65,10 @@ class Families {
     divides_context_ = !workload.shape || has_fused_attention(*workload.shape);
     experts_ = std::llround(experts(workload));
     family_.offloaded = space.offloaded;
+    has_megatron_ = workload.shape && workload.shape->kernels == KernelSet::megatron &&
+                    (space.framework.empty() || space.framework == "megatron");
+    for (const PipelineSchedule& s : pipeline_schedules())
+      if (pairs_passes(s)) pairing_.push_back(&s);
     // A batch that is no whole number of samples has no whole micro-batches.
     if (static_cast<double>(batch_) != global_batch) batch_ = 0;
   }
@@ -187,6 +191,17 @@ class Families {
     return space_.expert_exchange;
   }
 
+  // Exchanges beside another micro-batch: what was asked for, where forward passes follow backward passes; else what
+  // Megatron-LM runs of a mixture that is trained with its kernels.
+  [[nodiscard]] std::vector<bool> expert_overlaps() const {
+    if (family_.expert == 1 || std::ranges::find(pairing_, family_.schedule) == pairing_.end()) return {false};
+    const bool by_megatron = has_megatron_ && (family_.pipeline == 1 || family_.chunks > 1);
+    if (space_.overlap_expert.empty() && by_megatron) return {false, true};
+    std::vector<bool> out;
+    for (const int overlap : or_all(space_.overlap_expert, {0})) out.push_back(overlap != 0);
+    return out;
+  }
+
   void with_micro_batch() {
     constexpr std::int64_t most = 1u << 24;
     if (family_.micro_batches > most) return;
@@ -205,7 +220,10 @@ class Families {
         family_.context_exchange = exchange;
         for (const ExpertExchange of_experts : expert_exchanges()) {
           family_.expert_exchange = of_experts;
-          found_.push_back(family_);
+          for (const bool overlap : expert_overlaps()) {
+            family_.overlap_expert = overlap;
+            found_.push_back(family_);
+          }
         }
       }
     }
@@ -216,6 +234,8 @@ class Families {
   bool divides_context_ = true;  // fused attention only
   bool is_described_ = false;
   bool splits_passes_ = true;
+  bool has_megatron_ = false;                       // kernels of Megatron-LM, which may run it
+  std::vector<const PipelineSchedule*> pairing_{};  // that run forward behind backward passes
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;
 };
@@ -378,6 +398,7 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std
   layout.context = family.context;
   layout.context_exchange = family.context_exchange;
   layout.expert_exchange = family.expert_exchange;
+  layout.overlap_expert = family.overlap_expert;
   layout.data = family.data;
   layout.pipeline = family.pipeline;
   layout.expert = family.expert;

@@ -28,6 +28,7 @@ struct LayoutFamily {
   bool sequence_parallel = false;
   ContextExchange context_exchange = ContextExchange::ring;
   ExpertExchange expert_exchange = ExpertExchange::all_to_all;
+  bool overlap_expert = false;
   std::uint8_t offloaded = 0;      ///< LayoutSpace::offloaded
   std::int64_t machine_shard = 0;  ///< data-parallel ranks that share a machine, where there are others; 0: none
   bool hides_sums = false, hides_products = false;  ///< what of TensorOverlap its layouts can have

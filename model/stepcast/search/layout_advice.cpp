@@ -388,6 +388,10 @@ std::vector<Candidate> candidates_of(const ModelShape& m) {
     all.push_back({"loss_chunks", "8", [](const ModelShape&) -> std::string_view {
                      return "the head and the loss of an eighth of the sequence at a time";
                    }});
+  if (m.launch == KernelLaunch::async)
+    all.push_back({"launch", "graphs", [](const ModelShape&) -> std::string_view {
+                     return "the passes of a step recorded as a CUDA graph, which the host launches at once";
+                   }});
   if (size_of(m.gradient_dtype) > size_of(m.dtype))
     all.push_back({"gradients", name_of(m.dtype),
                    [](const ModelShape&) -> std::string_view { return "gradients of two bytes, which rounds them"; }});

@@ -36,6 +36,7 @@ struct LayoutSpace {
   std::vector<int> whole_experts;                  ///< beside tensor degrees: 0, 1; empty: 1 where they are spread, too
   std::vector<ContextExchange> context_exchange;   ///< empty: that of `framework`, or else a ring
   std::vector<ExpertExchange> expert_exchange;     ///< empty: a copy of a token for each of its experts
+  std::vector<int> overlap_expert;                 ///< 0, 1; empty: with Megatron-LM's kernels both
   std::vector<const PipelineSchedule*> schedules;  ///< empty: 1f1b, zb_h1, with chunks interleaved and PyTorch's zb_v
   std::vector<const TensorScheme*> schemes;        ///< empty: 1d
   std::vector<int> zero;

@@ -49,6 +49,7 @@ double LayoutPreference::of_dimensions(const Layout& l) const {
   if (l.chunks > 1) burden += 1;
   if (l.pipeline > 1 && std::ranges::find(delaying_, l.schedule) != delaying_.end()) burden += 1;
   if (l.expert_exchange != ExpertExchange::all_to_all) burden += 1;  // a library of its own
+  if (l.overlap_expert) burden += 1;                                 // blocks of two micro-batches at a time
   return burden;
 }
 
@@ -71,7 +72,8 @@ double LayoutPreference::least_burden(const LayoutFamily& family) const {
   Layout l;
   l.tensor = family.tensor, l.context = family.context, l.context_exchange = family.context_exchange,
   l.pipeline = family.pipeline;
-  l.expert = family.expert, l.expert_exchange = family.expert_exchange, l.chunks = family.chunks;
+  l.expert = family.expert, l.expert_exchange = family.expert_exchange, l.overlap_expert = family.overlap_expert,
+  l.chunks = family.chunks;
   l.schedule = family.schedule;
   return of_dimensions(l);
 }

@@ -79,6 +79,7 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
   if (any_family(all, &LayoutFamily::whole_experts)) add_to_list(text, "whole experts beside divided layers");
   if (any_family(all, [](const LayoutFamily& f) { return f.expert_exchange == ExpertExchange::deduplicated; }))
     add_to_list(text, "tokens sent once to each machine");
+  if (any_family(all, &LayoutFamily::overlap_expert)) add_to_list(text, "tokens beside another micro-batch's compute");
   if (shards && any_family(all, [](const LayoutFamily& f) { return f.machine_shard > 0; }))
     add_to_list(text, "ZeRO over all replicas and within machines");
   if (any_switches(all, [](const LayoutSwitches& s) { return s.in_machine == InMachine::backward; }))
@@ -124,6 +125,8 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
   const auto sends_once = [](const LayoutFamily& f) { return f.expert_exchange == ExpertExchange::deduplicated; };
   if (any_family(all, spreads) && !any_family(all, sends_once))
     out.emplace_back("tokens sent once to each machine (--ep-comm deepep)");
+  if (any_family(all, spreads) && !any_family(all, &LayoutFamily::overlap_expert))
+    out.emplace_back("tokens beside another micro-batch's compute (--overlap-ep on)");
   if (space.offloading().offloads(Offloaded::activations) && (space.some_blocks || space.recomputation.empty()))
     out.emplace_back("recomputation of some blocks (recompute_blocks=)");
   if (space.offloaded == 0) out.emplace_back("state in the host's memory (--offload)");

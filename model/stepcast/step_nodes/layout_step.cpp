@@ -120,6 +120,10 @@ class StepWriter : public PassTaker {
     if (!l_.unit_choices.empty())
       return Inapplicable{
           "its units choose for themselves (units=), and neighbours of a rank differ from unit to unit"};
+    if (l_.overlap_expert)
+      return Inapplicable{
+          "overlap_ep=on runs passes beside each other, and nodes of a device are written one pass after the other; "
+          "overlap_ep=off has the same messages"};
     delays_ = delays_weight_gradients(*l_.schedule);
     if (delays_ && sharded_)
       return Inapplicable{std::string(l_.schedule->name) +

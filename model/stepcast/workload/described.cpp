@@ -26,8 +26,14 @@ class DividedUnit {
 
   [[nodiscard]] UnitCost cost() const {
     UnitCost c;
-    UnitTimes times;
-    for (const OperatorShape& o : unit_.operators) times.add(device_, dtype_, o, local_work(o));
+    UnitTimes times, of_experts;
+    for (const OperatorShape& o : unit_.operators) {
+      times.add(device_, dtype_, o, local_work(o));
+      if (o.expert && split_.expert > 1) of_experts.add(device_, dtype_, o, local_work(o));
+    }
+    c.experts_forward = of_experts.forward.device();
+    c.experts_input_gradient = of_experts.input_gradient.device();
+    c.experts_weight_gradient = of_experts.weight_gradient.device();
     if (split_.context > 1 && attends() && split_.context_exchange == ContextExchange::ring) add_merges(times);
     if (split_.grid.devices > 1) add_tensor_transfers(c);
     add_rearranged_tokens(c, times);
@@ -175,6 +181,7 @@ class DividedUnit {
   /// token_dispatcher.py), and so is every exchange between devices; PyTorch's grouped products read them on the
   /// device.
   [[nodiscard]] bool counts_tokens() const {
+    if (shape_.launch == KernelLaunch::graphs) return false;
     const bool here = !is_pytorch(shape_.kernels) || split_.expert > 1;
     return here && std::ranges::any_of(unit_.operators, [](const OperatorShape& o) { return o.expert; });
   }
@@ -482,8 +489,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   Workload w;
   w.name = shape.name;
   w.shape = shape;
-  w.device = device;
-  w.device->launch_blocking = shape.launch_blocking;
+  w.device = driven_by(device, shape.launch);
   w.dtype = shape.dtype;
   w.sequence = double(shape.sequence);
   w.hidden = double(shape.hidden);
@@ -499,7 +505,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   const GradientPasses passes = gradient_passes(shape);
   if (passes.always > Bytes(0)) w.gradient_passes = memory_time(device, passes.always);
   if (passes.with_ranks > Bytes(0)) w.gradient_scaling = memory_time(device, passes.with_ranks);
-  w.host_waits = !device.on_host && (waits_for_device(shape.kernels) || shape.launch_blocking);
+  w.host_waits = !device.on_host && (waits_for_device(shape.kernels) || w.device->launch_blocking);
   w.relative_error = known_error(device, shape);
   w.rates = rates_of(device, shape);
   w.activations_known = true;
@@ -538,7 +544,15 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
         "documents=" + std::to_string(shape.documents) +
         ": attention keeps to documents, in which a token finds so many on average, alike in all samples: replicas "
         "whose samples have longer ones than the others' are not modelled");
-  if (shape.launch_blocking)
+  if (shape.launch == KernelLaunch::graphs)
+    w.assumed.push_back(std::string("launch=graphs: ") +
+                        (device.on_host ? "nothing is recorded for a processor, which computes what it launches"
+                                        : "the passes of a step are recorded once and launched as a CUDA graph, whose "
+                                          "own memory is not counted") +
+                        (!device.on_host && shape.experts > 0
+                             ? "; how many tokens go to each expert is known on the device alone"
+                             : ""));
+  if (shape.launch == KernelLaunch::blocking)
     w.assumed.emplace_back(
         "launch=blocking: the host waits for every kernel before it launches the next (CUDA_LAUNCH_BLOCKING=1 in the "
         "environment, for debugging)");

@@ -80,7 +80,9 @@ struct UnitCost {
   /// Over the context group, before and behind attention, which waits.
   std::vector<TensorTransfer> context_first_forward, context_first_backward;
   std::vector<TensorTransfer> expert_transfers;  ///< per pass, over the expert group
-  double parameters = 0;                         ///< elements on this device, experts included
+  /// Where there are such: parts of the passes' compute that work on the tokens of experts.
+  Seconds experts_forward, experts_input_gradient, experts_weight_gradient;
+  double parameters = 0;         ///< elements on this device, experts included
   double expert_parameters = 0;  ///< the part of `parameters` whose gradients only data / expert replicas share
   double tied_parameters = 0;    ///< shared with the first unit, not in `parameters`: held again on another stage
   /// Activations between forward and backward, by Recomputation; of modules as without any.

@@ -29,7 +29,8 @@ void add_copy(PassCost& pass, Seconds copy, const Device& device) {
 /// as the host to launch its kernels, one layer after the other (as in layouts, described.cpp).
 PassCost paced(const PassTime& time, const ModelShape& model, const Device& device) {
   PassCost cost = cost_of(time, device);
-  if (!device.on_host && (waits_for_device(model.kernels) || model.launch_blocking)) cost.device = time.elapsed(device);
+  if (!device.on_host && (waits_for_device(model.kernels) || device.launch_blocking))
+    cost.device = time.elapsed(device);
   return cost;
 }
 
@@ -65,8 +66,7 @@ void add_tensors(const UnitShape& unit, DataType dtype, std::uint32_t layer, con
 }  // namespace
 
 Profile described_profile(const ModelShape& model, const Device& described, double samples) {
-  Device device = described;
-  device.launch_blocking = model.launch_blocking;
+  const Device device = driven_by(described, model.launch);
   if (!(samples > 0 && std::isfinite(samples)))
     throw InputError("--batch", "a number of samples above zero", fixed(samples, 0));
   Profile profile;

@@ -33,6 +33,12 @@ std::string_view name_of(RecomputedModule m) {
   return names[static_cast<std::size_t>(m)];
 }
 
+Device driven_by(Device device, KernelLaunch launch) {
+  device.launch_blocking = launch == KernelLaunch::blocking;
+  if (launch == KernelLaunch::graphs && !device.on_host) device.issue = Seconds(0);
+  return device;
+}
+
 double ModelShape::parameters() const {
   double sum = 0;
   for (const UnitShape& u : units)

@@ -148,6 +148,12 @@ enum class KernelSet : std::uint8_t { megatron, compiled, eager, deepspeed };
 /// What updates the weights; its state follows from the name (update_of).
 enum class Optimizer : std::uint8_t { adam, adam8bit, adafactor, lion, muon, sgd };
 
+/// How the host gives an accelerator its kernels: one by one, ahead of it; each behind the end of the one before
+/// (CUDA_LAUNCH_BLOCKING=1); or all passes of a step at once, as they were recorded (a CUDA graph).
+enum class KernelLaunch : std::uint8_t { async, blocking, graphs };
+/// The device as such a job drives it. A processor computes what it launches: nothing changes there.
+[[nodiscard]] Device driven_by(Device, KernelLaunch);
+
 struct ModelShape {
   std::string name;  ///< the description, normalised
   DataType dtype = DataType::f16;
@@ -167,7 +173,7 @@ struct ModelShape {
   /// Products add weight gradients to those of the micro-batches before; else a kernel of its own does (Megatron-LM's
   /// --no-gradient-accumulation-fusion). PyTorch's and DeepSpeed's kernels always do the latter.
   bool fused_accumulation = true;
-  bool launch_blocking = false;  ///< it runs with CUDA_LAUNCH_BLOCKING=1 (Device::launch_blocking)
+  KernelLaunch launch = KernelLaunch::async;
   bool tied = false;             ///< the embedding is the weight of the logits, too
   std::vector<UnitShape> units;  ///< in forward order
 
@@ -191,7 +197,7 @@ struct ModelShape {
 /// [,experts=8,topk=2[,expert_bias=yes][,clamp=yes]]
 /// [,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]][,documents=1024]]
 /// [,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32][,optimizer=muon][,tied=yes]
-/// [,kernels=compiled|eager|deepspeed][,loss=compiled][,loss_chunks=8][,launch=blocking][,accumulation=apart]",
+/// [,kernels=compiled|eager|deepspeed][,loss=compiled][,loss_chunks=8][,launch=graphs][,accumulation=apart]",
 /// the usual CNNs ("resnet50:image=224"), and public models by name ("llama3-8b", "llama3-8b:seq=4096";
 /// named_models.hpp). Throws InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);

@@ -66,7 +66,8 @@ struct Transformer {
   std::optional<AttentionKernel> kernel{};  ///< of fused attention, where it is named
   KernelSet kernels = KernelSet::megatron, loss = KernelSet::megatron;
   std::int64_t loss_chunks = 1;
-  bool launch_blocking = false, fused_accumulation = true;
+  KernelLaunch launch = KernelLaunch::async;
+  bool fused_accumulation = true;
   bool expert_bias = false,
        clamp = false;  ///< of experts: products add a bias; the gated activation's inputs are limited
   bool flash = false, causal = false, tied = false;
@@ -794,7 +795,9 @@ Transformer transformer_of(ModelDescriptionText& text) {
   if (t.loss_chunks > 1 && bert) text.refuse("loss_chunks", "1", std::to_string(t.loss_chunks), "it is of decoders");
   if (t.sequence % t.loss_chunks != 0)
     text.refuse("loss_chunks", "a divisor of seq = " + std::to_string(t.sequence), std::to_string(t.loss_chunks));
-  t.launch_blocking = text.word("launch", "async", {"async", "blocking"}) == "blocking";
+  const std::string launch = text.word("launch", "async", {"async", "blocking", "graphs"});
+  if (launch == "blocking") t.launch = KernelLaunch::blocking;
+  if (launch == "graphs") t.launch = KernelLaunch::graphs;
   const bool fuses = t.kernels == megatron;
   t.fused_accumulation = text.word("accumulation", fuses ? "fused" : "apart", {"fused", "apart"}) == "fused";
   if (t.fused_accumulation && !fuses)
@@ -824,7 +827,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads, model.head_size = t.head_size;
   model.dropout = t.dropout, model.tied = t.tied, model.kernels = t.kernels, model.loss = t.loss;
   model.loss_chunks = t.loss_chunks, model.loss_chunks_given = text.gives("loss_chunks");
-  model.kernels_given = text.gives("kernels"), model.launch_blocking = t.launch_blocking;
+  model.kernels_given = text.gives("kernels"), model.launch = t.launch;
   model.fused_accumulation = t.fused_accumulation;
   model.optimizer = t.optimizer;
   model.sequence = t.sequence, model.layers = t.layers, model.documents = t.documents;

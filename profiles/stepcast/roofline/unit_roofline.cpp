@@ -128,7 +128,8 @@ WeightCopies weight_copies(const Device& device, KernelSet kernels, double param
 GradientPasses gradient_passes(const ModelShape& model) {
   if (model.kernels != KernelSet::megatron) return {};
   const double bytes = model.parameters() * size_of(model.gradient_dtype);
-  return {Bytes(2 * bytes), Bytes(2 * bytes)};
+  const bool checked = model.launch != KernelLaunch::graphs;  // by the host
+  return {Bytes((checked ? 2 : 1) * bytes), Bytes(2 * bytes)};
 }
 
 AccumulatedGradient accumulated_gradient(const ModelShape& model) {

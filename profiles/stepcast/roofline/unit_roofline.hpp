@@ -103,8 +103,8 @@ template <class ShareOf>
 }
 
 /// What Megatron-LM does with the whole gradients of a step beside summing them: it takes their norm in every bucket
-/// (--check-for-nan-in-loss-and-grad, its default) and clears them for the next step; with other ranks it divides them
-/// by their number first. Source: check_grads, start_grad_sync and reset of
+/// (--check-for-nan-in-loss-and-grad, its default, not of recorded steps) and clears them for the next step; with other
+/// ranks it divides them by their number first. Source: check_grads, start_grad_sync and reset of
 /// megatron/core/distributed/param_and_grad_buffer.py. Other kernels: nothing that all of their jobs do.
 struct GradientPasses {
   Bytes always, with_ranks;  ///< of all parameters: bytes read and written

@@ -50,6 +50,7 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"overlap_tensor", l.overlap_tensor != TensorOverlap::nothing},
           {"overlap_products", l.overlap_tensor == TensorOverlap::products},
           {"overlap_pipeline", l.overlap_pipeline},
+          {"overlap_expert", l.overlap_expert},
           {"overlap_gradients", l.overlap_gradients},
           {"overlap_gather", l.overlap_gather},
           {"whole_tensors", l.whole_tensors},

@@ -192,7 +192,8 @@ std::string words_of(const LayoutPrediction& p) {
       (l.whole_experts() ? "whole experts spread" : "experts spread") + over(l.expert) +
           (l.expert_exchange == ExpertExchange::deduplicated
                ? ", each token sent once to a machine (inside one, to a device) with some of its experts"
-               : ""));
+               : "") +
+          (l.overlap_expert ? ", beside the compute of another micro-batch" : ""));
   add(parts, parts.empty(), "one device");
   const std::string samples =
       counted(chosen ? l.micro_batch * l.data : l.micro_batch, "sample") + (chosen ? " on all devices" : "");

@@ -152,6 +152,7 @@ bool same_but_for_overlap(Layout a, Layout b) {
   a.overlap_pipeline = b.overlap_pipeline;
   a.overlap_gradients = b.overlap_gradients;
   a.overlap_tensor = b.overlap_tensor;
+  a.overlap_expert = b.overlap_expert;
   return a == b;
 }
 
