@@ -168,9 +168,10 @@ bool delays_weight_gradients(const PipelineSchedule& schedule) {
 }
 
 bool pairs_passes(const PipelineSchedule& schedule) {
-  const PipelineShape small = small_shape(schedule);
-  for (std::uint32_t d = 0; d < small.stages; ++d) {
-    const std::vector<PipelineSlot> order = schedule.order(small, d);
+  PipelineShape shape = small_shape(schedule);
+  shape.micro_batches = 8;  // enough for passes that are neither its first nor its last
+  for (std::uint32_t d = 0; d < shape.stages; ++d) {
+    const std::vector<PipelineSlot> order = schedule.order(shape, d);
     for (std::size_t i = 1; i < order.size(); ++i)
       if (order[i].pass == PipelinePass::forward && order[i - 1].pass == PipelinePass::backward) return true;
   }

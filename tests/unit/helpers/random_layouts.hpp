@@ -50,6 +50,7 @@ inline LayoutSpace random_space(Draw& draw) {
   if (draw.whole(0, 2) == 0)
     space.context_exchange = {static_cast<ContextExchange>(draw.whole(0, 1)), ContextExchange::all_to_all};
   if (draw.coin()) space.expert_exchange = {ExpertExchange::deduplicated, ExpertExchange::all_to_all};
+  if (draw.whole(0, 2) == 0) space.overlap_expert = {1, 0};
   if (draw.coin()) space.micro_batch = {1, 2, 4};
   if (draw.coin()) space.chunks = {1, 2};
   if (draw.whole(0, 3) == 0)

@@ -203,6 +203,20 @@ TEST_CASE("How tokens get to their experts is said beside expert parallelism") {
   CHECK(refusal("layout(ep=8, ep_comm=deep)/ddp").find("deepep") != std::string::npos);
 }
 
+TEST_CASE("Tokens beside another micro-batch are said of spread experts, and of passes that follow one another") {
+  const Layout l = layout_plan_of("layout(ep=8, overlap_ep=on)/ddp").layout;
+  CHECK(l.overlap_expert);
+  CHECK(text_of(l) == "layout(ep=8, overlap_ep=on)");
+  CHECK(text_of(layout_plan_of("layout(ep=8, overlap_ep=off)/ddp").layout) == "layout(ep=8)");
+  CHECK(resolved(layout_plan_of("layout(overlap_ep=on)/ddp").layout, 8, 8).reason() ==
+        "overlap_ep=on runs what the devices of ep= exchange beside another micro-batch, and ep is 1");
+  for (const std::string name : {"gpipe", "zb_h1"})
+    CHECK(resolved(layout_plan_of("layout(ep=4, pp=2, mb=1, schedule=" + name + ", overlap_ep=on)/ddp").layout, 8, 16)
+              .reason() ==
+          name + " runs no forward pass behind a whole backward pass, beside which overlap_ep=on sends");
+  CHECK(resolved(layout_plan_of("layout(ep=4, pp=2, mb=1, overlap_ep=on)/ddp").layout, 8, 16));
+}
+
 TEST_CASE("Recomputation of modules names each once, in any order") {
   const Layout l = layout_plan_of("layout(recompute=mla_up_proj+layernorm)/ddp").layout;
   CHECK(l.recomputation == Recomputation::modules);

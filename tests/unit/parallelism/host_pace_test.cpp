@@ -238,6 +238,21 @@ TEST_CASE("a host that waits for every kernel adds the time that it takes for ea
   CHECK(once - device == doctest::Approx(step("", 20e-3) / 1e3).epsilon(0.02));
 }
 
+TEST_CASE("a step that was recorded has no host that sets its pace, nor one that counts tokens") {
+  const auto step = [](const std::string& words, double issue) {
+    return described(words.c_str(), "layout(mb=2)/ddp", Seconds(issue)).iteration.value();
+  };
+  for (const std::string kernels : {"compiled", "eager", "deepspeed"}) {
+    CAPTURE(kernels);
+    CHECK(step(",launch=graphs,kernels=" + kernels, 1e-3) == doctest::Approx(step(",kernels=" + kernels, 0)));
+    CHECK(step(",kernels=" + kernels, 1e-3) > 2 * step(",kernels=" + kernels, 0));
+  }
+  // Megatron-LM's norm of whole gradients is left out, which the host would read.
+  const double recorded = step(",launch=graphs", 1e-3), launched = step("", 0);
+  CHECK(recorded < launched);
+  CHECK(recorded > 0.95 * launched);
+}
+
 TEST_CASE("layouts of one device whose copies differ by ZeRO stage are told apart by one evaluator") {
   const Workload w =
       workload_of(model_shape_of("gpt:hidden=1024,layers=12,heads=16,seq=512,dtype=bf16,kernels=deepspeed"),

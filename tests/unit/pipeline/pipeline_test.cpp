@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <tuple>
@@ -49,7 +50,12 @@ std::vector<ChunkTimes> random_times(std::uint32_t virtual_stages, Draw& draw) {
   const auto time = [&](int most) { return microseconds(draw.whole(0, 3) == 0 ? 0 : draw.whole(1, most)); };
   std::vector<ChunkTimes> times(virtual_stages);
   const int send = draw.coin() ? 400 : 40;
-  for (ChunkTimes& t : times) t = {time(100), time(100), time(100), time(send), time(send)};
+  for (ChunkTimes& t : times) {
+    t = {time(100), time(100), time(100), time(send), time(send), {}, {}};
+    if (draw.coin()) t.beside_forward = microseconds(std::floor(t.forward.value() * 5e5));
+    if (draw.coin()) t.beside_backward = microseconds(std::floor((t.input_gradient + t.weight_gradient).value() * 5e5));
+  }
+  times.front().forward = std::max(times.front().forward, microseconds(1));  // no step is empty
   return times;
 }
 
@@ -140,6 +146,31 @@ TEST_CASE("the scheduled task graph takes as long as the evaluator says") {
       }
     }
   });
+}
+
+TEST_CASE("a forward pass behind a backward pass takes less by what both hide, and so does the backward pass") {
+  // F0 | B0 F1 | B1 F2 | B2: two pairs, of which each pass is alone in none.
+  const ChunkTimes times{microseconds(10), microseconds(12), microseconds(8), {}, {}, microseconds(3), microseconds(5)};
+  PipelineEvaluator one = evaluator(*pipeline_schedule("1f1b"), {1, 1, 3});
+  const std::array alone{times};
+  const PipelineTimes& said = one(alone, true);
+  CHECK(nanoseconds(said.iteration) == 3 * 30'000 - 2 * 8'000);
+  CHECK(nanoseconds(said.saved[0]) == 2 * 8'000);
+  CHECK(said.busy[0] == said.iteration);
+  // gpipe runs all forward passes first, and the zero-bubble schedules no whole backward passes.
+  std::set<std::string_view> pairing;
+  for (const PipelineSchedule& schedule : pipeline_schedules()) {
+    CAPTURE(schedule.name);
+    if (pairs_passes(schedule)) pairing.insert(schedule.name);
+    PipelineShape shape = small_shape(schedule);
+    shape.micro_batches = 8;
+    const std::vector<ChunkTimes> all(virtual_stages(schedule, shape), times);
+    PipelineEvaluator evaluate = evaluator(schedule, shape);
+    Seconds saved;
+    for (const Seconds s : evaluate(all, true).saved) saved += s;
+    CHECK((saved > Seconds(0)) == pairs_passes(schedule));
+  }
+  CHECK(pairing == std::set<std::string_view>{"1f1b", "interleaved", "bidirectional"});
 }
 
 TEST_CASE("a step that follows another one takes as long: the critical cycle goes through its end") {
