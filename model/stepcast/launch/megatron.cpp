@@ -325,6 +325,43 @@ std::string why_not_offloaded(const LaunchInput& in) {
   return {};
 }
 
+bool by_hybridep(const LaunchInput& in) { return in.workload.shape && is_recorded(*in.workload.shape); }
+
+/// Why it cannot record a step (launch=graphs); empty: it can, or need not (transformer_config.py; of mixtures
+/// moe/experts.py, whose products are then Transformer Engine's fused ones).
+std::string why_not_recorded(const LaunchInput& in) {
+  if (!in.workload.shape || !is_recorded(*in.workload.shape)) return {};
+  const ModelShape& m = *in.workload.shape;
+  const Layout& l = in.layout;
+  if (m.dropout > 0 && l.recomputation == Recomputation::selective)
+    return "it records no attention with dropout that is done again (dropout=0 in the model)";
+  if (m.experts == 0) return {};
+  if (l.expert == 1 || l.expert_exchange != ExpertExchange::deduplicated)
+    return "it records steps of mixtures whose tokens HybridEP sends (ep=2 or more, ep_comm=deepep)";
+  if (l.tensor > 1 && !l.whole_experts()) return "it records steps of mixtures whose experts are whole (etp=1)";
+  const bool blackwell = in.workload.device && in.workload.device->matrix_rate[std::size_t(DataType::f4)] > 0;
+  if (!m.name.starts_with("llama") || !blackwell)
+    return "it records steps of mixtures with gated experts on Blackwell, whose fused products need no counts of the "
+           "host (launch=async in the model)";
+  return {};
+}
+
+/// Why tokens cannot travel beside another micro-batch's compute; empty: they can, or need not (transformer_config.py,
+/// combined_1f1b.py; of what is hidden besides, arguments.py on CUDA_DEVICE_MAX_CONNECTIONS, and Transformer Engine's
+/// WeightGradStore).
+std::string why_not_beside_experts(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  if (!l.overlap_expert) return {};
+  const std::string beside = "tokens travel beside another micro-batch's compute ";
+  if (l.pipeline > 1 && l.chunks == 1) return "in pipelines " + beside + "with interleaving only (chunks=2)";
+  if (l.zero > 1 && l.pipeline > 1) return beside + "without its FSDP in pipelines (zero=1)";
+  if (l.recomputation == Recomputation::full) return beside + "where no whole layers are done again (overlap_ep=off)";
+  if (l.tensor > 1 && l.overlap_tensor != TensorOverlap::nothing)
+    return beside + "by several connections to the device, and tensor parallelism's messages by one (overlap_tp=off)";
+  if (in.workload.dtype == DataType::f32) return beside + "in two-byte types only (dtype=bf16 in the model)";
+  return {};
+}
+
 }  // namespace
 
 std::string why_not_megatron(const LaunchInput& in) {
@@ -344,18 +381,11 @@ std::string why_not_megatron(const LaunchInput& in) {
     return "it trains mixtures of experts under tensor parallelism with sequence parallelism only (sp=on)";
   if (in.schedule() != "1f1b" && in.schedule() != "interleaved")
     return "its schedules are 1F1B and interleaved 1F1B, not " + std::string(in.schedule());
-  const bool recorded = in.workload.shape && is_recorded(*in.workload.shape);
-  if (recorded && in.workload.shape->experts > 0 && l.expert_exchange != ExpertExchange::deduplicated)
-    return "it records steps of mixtures whose tokens HybridEP sends (ep_comm=deepep)";
-  if (l.overlap_expert && l.zero > 1 && l.pipeline > 1)
-    return "its FSDP sends no tokens beside another micro-batch's compute in pipelines (overlap_ep=off)";
+  if (std::string why = why_not_recorded(in); !why.empty()) return why;
+  if (std::string why = why_not_beside_experts(in); !why.empty()) return why;
   const std::int64_t sharing = l.expert * (l.whole_experts() ? 1 : l.tensor);
-  if (l.expert_exchange == ExpertExchange::deduplicated && !recorded && !deepep_runs_on(sharing))
+  if (l.expert_exchange == ExpertExchange::deduplicated && !by_hybridep(in) && !deepep_runs_on(sharing))
     return "DeepEP has no configuration for groups of " + std::to_string(sharing) + " ranks (ep_comm=alltoall)";
-  if (l.overlap_expert && l.pipeline > 1 && l.chunks == 1)
-    return "in pipelines it sends tokens beside another micro-batch's compute with interleaving only (chunks=2)";
-  if (l.overlap_expert && l.recomputation == Recomputation::full)
-    return "it sends tokens beside another micro-batch's compute without recomputing whole layers (overlap_ep=off)";
   if (l.recomputation == Recomputation::operators)
     return "it recomputes modules or layers, not every second product (recompute=op)";
   const std::int64_t parts = l.pipeline * l.chunks, blocks = in.blocks();
@@ -374,7 +404,11 @@ std::string megatron_text(const LaunchInput& in) {
   add_state(in, arguments);
   // Its sums of input gradients run beside weight gradients only where kernels start in the order of their launches.
   const bool ordered = in.layout.tensor * in.layout.context > 1 && in.layout.zero < 2 && !in.layout.overlap_expert;
-  const std::string connections = ordered ? "CUDA_DEVICE_MAX_CONNECTIONS=1 " : "";
+  const bool fused = by_hybridep(in) && in.workload.shape->experts > 0;
+  const std::string connections = std::string(ordered                    ? "CUDA_DEVICE_MAX_CONNECTIONS=1 "
+                                              : in.layout.overlap_expert ? "CUDA_DEVICE_MAX_CONNECTIONS=32 "
+                                                                         : "") +
+                                  (fused ? "NVTE_CUTEDSL_FUSED_GROUPED_MLP=1 " : "");
   return "# on " + std::to_string(in.layout.devices()) + " devices, with your data" +
          (in.workload.shape ? "" : " and the arguments of your model's shape") + "\n" + own_way_of(in, "Megatron-LM") +
          (in.workload.shape && in.workload.shape->documents > 0

@@ -31,6 +31,9 @@ class TitanArguments {
   std::string text_;
 };
 
+/// Whether it can capture a step in a CUDA graph, as it does by default.
+bool records(const LaunchInput& in) { return in.layout.pipeline == 1 && in.layout.expert == 1; }
+
 /// Whether it gathers weights in every micro-batch that zero=2 gathers once a step.
 bool gathers_again(const LaunchInput& in) {
   const Layout& l = in.layout;
@@ -56,7 +59,7 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   if (l.context > 1) out.option(p + "context_parallel_degree", l.context);
   if (l.expert > 1) out.option(p + "expert_parallel_degree", l.expert);
   // It captures a step in a CUDA graph, but refuses to with pipelines and with most ways of sending tokens to experts.
-  if (l.pipeline > 1 || l.expert > 1) out.flag("training.disable_cuda_graphs");
+  if (!records(in)) out.flag("training.disable_cuda_graphs");
   if (l.pipeline == 1) return;
   out.option(p + "pipeline_parallel_degree", l.pipeline);
   out.option(p + "pipeline_parallel_schedule", std::string(torch_schedule(in)));
@@ -88,8 +91,7 @@ std::string why_not_titan(const LaunchInput& in) {
   if (l.tensor > 1 && l.overlap_tensor == TensorOverlap::products && in.workload.shape &&
       is_eager(in.workload.shape->kernels))
     return "its compiler is what takes products apart (overlap_tp=products with kernels=compiled in the model)";
-  const bool recorded = in.workload.shape && in.workload.shape->launch == KernelLaunch::graphs;
-  if (recorded && (l.pipeline > 1 || l.expert > 1))
+  if (in.workload.shape && in.workload.shape->launch == KernelLaunch::graphs && !records(in))
     return "it records no step of pipelines, nor of spread experts (launch=async in the model)";
   if (l.overlap_expert)
     return "its schedules with whole backward passes wait for the tokens of experts (overlap_ep=off)";
@@ -147,6 +149,9 @@ std::string titan_text(const LaunchInput& in) {
               : "") +
          (in.workload.shape && in.workload.shape->documents > 0
               ? "# with attention that keeps to documents (block_causal masks) in that configuration\n"
+              : "") +
+         (records(in) && in.workload.shape && in.workload.shape->launch == KernelLaunch::async
+              ? "# it records a step as a CUDA graph, which is not predicted (launch=graphs in the model)\n"
               : "") +
          (l.expert_exchange == ExpertExchange::deduplicated
               ? "# with comm_backend 'deepep' of its experts in that configuration\n"

@@ -18,9 +18,13 @@ Seconds working(const PassParts& p) {
 }
 /// The device that has most to do, which the others wait for; of equals the one that ends last.
 std::uint32_t busiest_device(const EvaluatedLayout& e) {
+  const double passes = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
+  const auto works = [&](std::uint32_t d) {
+    return working(e.pipeline->devices[d].parts) * passes - e.pipeline->saved[d];
+  };
   std::uint32_t busiest = e.last_device;
   for (std::uint32_t d = 0; d < e.pipeline->devices.size(); ++d)
-    if (working(e.pipeline->devices[d].parts) > working(e.pipeline->devices[busiest].parts)) busiest = d;
+    if (works(d) > works(busiest)) busiest = d;
   return busiest;
 }
 

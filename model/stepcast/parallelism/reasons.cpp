@@ -104,7 +104,9 @@ std::string overlap_text(KernelSet kernels, TensorOverlap overlap) {
     return is_pytorch(kernels) ? hides_nothing + "PyTorch waits for sums of input gradients" : std::string();
   return is_pytorch(kernels)
              ? "overlap_tp=products hides messages of forward passes, all that PyTorch's compiler is known to"
-             : "overlap_tp=products: no step of Megatron-LM with it is known; users report gains, none, and losses";
+             : "overlap_tp=products: NVIDIA's recipes have it; no step of Megatron-LM with and without it is known, "
+               "and users "
+               "report gains, none, and losses";
 }
 
 }  // namespace
@@ -119,6 +121,11 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
   if (l.overlap_tensor != TensorOverlap::nothing && l.tensor > 1 && w.shape)
     if (std::string text = overlap_text(w.shape->kernels, l.overlap_tensor); !text.empty())
       out.push_back(std::move(text));
+  if (l.overlap_expert)
+    out.emplace_back(
+        "overlap_ep=on: a backward pass and the forward pass behind it go through their blocks together, with weight "
+        "gradients of experts apart (--delay-wgrad-compute); blocks of both are taken to be of one kind, and the host "
+        "to issue both in time");
   if (!l.unit_choices.empty()) {
     out.push_back("between units of other degrees the activations, and backward their gradients, are gathered");
     const auto differs = [&](const UnitChoice& c) {

@@ -122,6 +122,12 @@ class StagePasses {
     forward_.push_back({sent.gather.time(), passes.forward, {}});
     if (gathers()) first_.push_back({sent.first.time(), passes.forward, {}});
     backward_.push_back({sent.again.time(), passes.backward + sent.codec, sent.reduce.time() + sent.across.time()});
+    if (layout_.overlap_expert) {
+      forward_beside_.push_back(forward_.back());
+      forward_beside_.back().compute -= u.beside_forward;
+      backward_beside_.push_back(backward_.back());
+      backward_beside_.back().compute -= u.beside_backward;
+    }
     const UnitPasses issue = issued(u, recomputation, zero, gathers_);
     host_.forward += issue.forward;
     host_.backward += issue.backward;
@@ -142,6 +148,16 @@ class StagePasses {
     constexpr double rounding = 1e-9;
     if (idle <= rounding * elapsed.backward) return {elapsed, {}, one_by_one_};
     return {elapsed, {elapsed.forward - device.forward, elapsed.backward - device.backward}, one_by_one_};
+  }
+  /// By which passes of so long are shorter beside the other one (ChunkTimes::beside_forward): tokens that travel there
+  /// hold up neither what is gathered meanwhile nor the host.
+  [[nodiscard]] UnitPasses saved_beside(const UnitPasses& elapsed) {
+    if (forward_beside_.empty()) return {};
+    std::reverse(backward_beside_.begin(), backward_beside_.end());
+    const UnitPasses device{end_of(forward_beside_), end_of(backward_beside_)};
+    const UnitPasses beside = paced(host_, device, workload_.host_waits);
+    return {std::max(Seconds(0), elapsed.forward - beside.forward),
+            std::max(Seconds(0), elapsed.backward - beside.backward)};
   }
   /// VirtualStage::longer_first beside forward passes of `others`, of a stage to which a step's first micro-batch comes
   /// so late.
@@ -186,8 +202,9 @@ class StagePasses {
   const Layout& layout_;
   const ShardedMessages& messages_;
   bool sharded_, gathers_, hooked_, waits_;
-  std::vector<ShardedUnit> forward_, first_, backward_;  // on the device
-  UnitPasses host_;                                      // what it needs for them
+  std::vector<ShardedUnit> forward_, first_, backward_;        // on the device
+  std::vector<ShardedUnit> forward_beside_, backward_beside_;  // the same beside the other pass
+  UnitPasses host_;                                            // what it needs for them
   Seconds one_by_one_, copies_;
 };
 
@@ -520,8 +537,15 @@ namespace {
 /// its copies at least.
 void offload_activations(VirtualStage& stage, ChunkTimes& times, BytesPerSecond copies) {
   const Seconds copied = (stage.kept - stage.sharded.end_kept) / copies;
+  const Seconds backward = times.input_gradient + times.weight_gradient;
+  // Passes beside others wait for the same copies.
+  const auto saved = [&](Seconds alone, Seconds beside) {
+    return std::max(alone, copied) - std::max(alone - beside, copied);
+  };
+  times.beside_forward = saved(times.forward, times.beside_forward);
+  times.beside_backward = saved(backward, times.beside_backward);
   stage.copies.forward = std::max(Seconds(0), copied - times.forward);
-  stage.copies.backward = std::max(Seconds(0), copied - (times.input_gradient + times.weight_gradient));
+  stage.copies.backward = std::max(Seconds(0), copied - backward);
   times.forward += stage.copies.forward;
   times.input_gradient += stage.copies.backward;
   stage.parts.copies += stage.copies.forward + stage.copies.backward;
@@ -609,6 +633,8 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       const StagePasses::Passes all = passes.passes();
       const Seconds forward = all.elapsed.forward - times.forward;
       const Seconds backward = all.elapsed.backward - times.input_gradient - times.weight_gradient;
+      const UnitPasses saved = passes.saved_beside(all.elapsed);
+      times.beside_forward = saved.forward, times.beside_backward = saved.backward;
       times.forward += forward;
       times.input_gradient += backward;
       if (times.input_gradient < Seconds(0)) times.weight_gradient += std::exchange(times.input_gradient, Seconds(0));

@@ -65,6 +65,7 @@ class Families {
     divides_context_ = !workload.shape || has_fused_attention(*workload.shape);
     experts_ = std::llround(experts(workload));
     family_.offloaded = space.offloaded;
+    is_recorded_ = workload.shape && workload.shape->launch == KernelLaunch::graphs;
     has_megatron_ = workload.shape && workload.shape->kernels == KernelSet::megatron &&
                     (space.framework.empty() || space.framework == "megatron");
     for (const PipelineSchedule& s : pipeline_schedules())
@@ -187,8 +188,9 @@ class Families {
   }
 
   [[nodiscard]] std::vector<ExpertExchange> expert_exchanges() const {
-    if (family_.expert == 1 || space_.expert_exchange.empty()) return {ExpertExchange::all_to_all};
-    return space_.expert_exchange;
+    if (family_.expert == 1) return {ExpertExchange::all_to_all};
+    if (!space_.expert_exchange.empty()) return space_.expert_exchange;
+    return {is_recorded_ ? ExpertExchange::deduplicated : ExpertExchange::all_to_all};
   }
 
   // Exchanges beside another micro-batch: what was asked for, where forward passes follow backward passes; else what
@@ -234,7 +236,8 @@ class Families {
   bool divides_context_ = true;  // fused attention only
   bool is_described_ = false;
   bool splits_passes_ = true;
-  bool has_megatron_ = false;                       // kernels of Megatron-LM, which may run it
+  bool is_recorded_ = false;   // a CUDA graph, which Megatron-LM makes of mixtures whose tokens are sent so
+  bool has_megatron_ = false;  // kernels of Megatron-LM, which may run it
   std::vector<const PipelineSchedule*> pairing_{};  // that run forward behind backward passes
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;
@@ -372,7 +375,7 @@ void LayoutFamilies::add_overlaps(const LayoutSpace& space, const Workload& work
       const RankAxis axis{1, f.tensor};  // the innermost dimension
       reach[f.tensor] = reach_each_other(group_shape(cluster, cluster.workers(), {&axis, 1}));
     }
-    f.hides_sums = !delays[f.schedule];
+    f.hides_sums = !delays[f.schedule] && !f.overlap_expert;  // Megatron-LM hides one or the other
     f.hides_products = f.hides_sums && f.sequence_parallel && reach[f.tensor];
   }
   // Of what was asked for they have to have something.

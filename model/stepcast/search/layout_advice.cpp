@@ -388,7 +388,7 @@ std::vector<Candidate> candidates_of(const ModelShape& m) {
     all.push_back({"loss_chunks", "8", [](const ModelShape&) -> std::string_view {
                      return "the head and the loss of an eighth of the sequence at a time";
                    }});
-  if (m.launch == KernelLaunch::async)
+  if (m.launch == KernelLaunch::async && m.experts == 0)
     all.push_back({"launch", "graphs", [](const ModelShape&) -> std::string_view {
                      return "the passes of a step recorded as a CUDA graph, which the host launches at once";
                    }});

@@ -114,10 +114,42 @@ TEST_CASE("What is hidden is never more than is sent, and slows what it is besid
       CHECK(beside.iteration < apart.iteration);
       CHECK(beside.breakdown.expert >= Seconds(0));
       CHECK(beside.breakdown.expert < apart.breakdown.expert);
-      CHECK(slowed.breakdown.expert > beside.breakdown.expert);
+      CHECK(slowed.iteration > beside.iteration);
       CHECK(slowed.breakdown.expert < apart.breakdown.expert);
     }
   // One micro-batch has no other one beside it.
   CHECK(prediction(w, machine(6e10), "layout(dp=8, ep=8, mb=2, overlap_ep=on)/ddp", 16).iteration ==
         prediction(w, machine(6e10), "layout(dp=8, ep=8, mb=2)/ddp", 16).iteration);
+}
+
+TEST_CASE("What sets the length of a pass is not shortened by tokens that are hidden beside it") {
+  const auto steps = [](const std::string& words, const std::string& fields, double inside, double network,
+                        Seconds issue) {
+    Device d = device();
+    d.issue = issue;
+    const Workload w =
+        workload_of(model_shape_of("llama:hidden=1024,layers=6,heads=16,seq=1024,vocab=8192,experts=16,topk=4,ffn=1024,"
+                                   "attention=flash,causal=yes,dtype=bf16" +
+                                   words),
+                    d);
+    Cluster c = test::layout_machines(2, 8, 8);
+    c.inside = {Seconds(0), BytesPerSecond(inside)};
+    c.network = {Seconds(0), BytesPerSecond(network)};
+    c.host.copies = BytesPerSecond(2e9);
+    const std::string plan = "layout(dp=16, ep=8, mb=2, " + fields;
+    return std::pair(prediction(w, c, plan + ")/ddp", 128).iteration.value(),
+                     prediction(w, c, plan + ", overlap_ep=on)/ddp", 128).iteration.value());
+  };
+  // Weights that are gathered over a slow network, a host that is late, and activations on their way to the host.
+  for (const double inside : {1e10, 1e11, 1e12}) {
+    CAPTURE(inside);
+    const auto [gathers, gathers_beside] = steps("", "zero=3", inside, 1e8, Seconds(0));
+    CHECK(gathers_beside == Approx(gathers).epsilon(1e-3));
+    const auto [late, late_beside] = steps(",kernels=eager", "zero=3", inside, 1e14, Seconds(5e-3));
+    CHECK(late_beside == Approx(late).epsilon(1e-3));
+    const auto [copied, copied_beside] = steps("", "offload=activations", inside, 1e12, Seconds(0));
+    CHECK(copied_beside == Approx(copied).epsilon(1e-3));
+  }
+  const auto [free, free_beside] = steps("", "zero=3", 1e10, 1e13, Seconds(0));
+  CHECK(free_beside < 0.95 * free);
 }

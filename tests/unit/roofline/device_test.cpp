@@ -194,7 +194,7 @@ TEST_CASE("a device's products of one type may reach more of their peak than oth
   const MatrixProduct p{1, 8192, 8192, 8192};
   const double eight = matrix_time(device, DataType::f8, p).value(),
                half = matrix_time(device, DataType::bf16, p).value();
-  CHECK(half / eight == doctest::Approx(2 * 1.10));
+  CHECK(half / eight == doctest::Approx(2 * 1.05));
   CHECK(device_of_json(json_of(device), "again").relative_efficiency == device.relative_efficiency);
   device.relative_efficiency[std::size_t(DataType::f8)] = 1e-3;
   CHECK_THROWS_WITH_AS(checked(device, "mine"), doctest::Contains("relative_efficiency/f8"), InputError);

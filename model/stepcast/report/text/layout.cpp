@@ -193,7 +193,7 @@ std::string words_of(const LayoutPrediction& p) {
           (l.expert_exchange == ExpertExchange::deduplicated
                ? ", each token sent once to a machine (inside one, to a device) with some of its experts"
                : "") +
-          (l.overlap_expert ? ", beside the compute of another micro-batch" : ""));
+          (l.overlap_expert && p.micro_batches > 1 ? ", beside the compute of another micro-batch" : ""));
   add(parts, parts.empty(), "one device");
   const std::string samples =
       counted(chosen ? l.micro_batch * l.data : l.micro_batch, "sample") + (chosen ? " on all devices" : "");
