@@ -23,7 +23,7 @@ LLAMA = ("llama3-8b", 64)
 MODELS = [LLAMA, ("qwen3-32b", 64), ("mixtral-8x7b", 64), ("gpt-oss-20b", 64), ("gpt2-xl", 64), ("llama3-8b:dtype=f16", 64),
           ("llama3-8b:gradients=bf16", 64), ("llama3-8b:kernels=compiled,loss=eager", 64),
           ("llama3-8b:kernels=eager,loss=compiled", 64), ("gpt2-xl:loss=compiled", 64),
-          ("llama3-8b:linear=f8,optimizer=muon", 64), ("llama3-8b:linear=f4", 64), ("llama3-8b:launch=graphs", 64), ("qwen3-30b-a3b:launch=graphs", 64), ("gemma3-12b", 64),
+          ("llama3-8b:linear=f8,optimizer=muon", 64), ("llama3-8b:linear=f4", 64), ("llama3-8b:launch=graphs", 64), ("qwen3-30b-a3b:launch=graphs,linear=f8", 64), ("gemma3-12b", 64),
           ("llama3-8b:dtype=f32", 64), ("bert:hidden=1024,layers=24,heads=16,seq=512", 64), ("resnet50:image=224", 64),
           (TRACE, 4)]
 PLANS = ["ddp", "ddp(bucket=100 MiB)", "dear(bucket=8 MiB)", "horovod", "fsdp", "zero2", "layout(zero=1)/ddp",

@@ -170,6 +170,7 @@ void add_model(const LaunchInput& in, Arguments& out) {
       out.option("moe-expert-rank-capacity-factor", std::string("1.5"));
       out.flag("moe-paged-stash");
       out.flag("use-transformer-engine-op-fuser");
+      out.option("moe-mlp-glu-interleave-size", std::int64_t{32});
     }
     out.flag("moe-grouped-gemm");
     if (in.layout.overlap_expert) {
@@ -191,8 +192,11 @@ void add_precision(const Workload& workload, Arguments& out) {
     out.option("fp4-format", "e2m1");
     out.option("fp4-recipe", "nvfp4");
   } else if (linear) {
-    out.option("fp8-format", "hybrid");
-    out.option("fp8-recipe", "tensorwise");  // by delayed scaling, its default, it does no norms or activations again
+    // The fused products of a mixture that is recorded; by delayed scaling, its default, it does no norms or
+    // activations again.
+    const bool fused = workload.shape->experts > 0 && workload.shape->launch == KernelLaunch::graphs;
+    out.option("fp8-format", std::string(fused ? "e4m3" : "hybrid"));
+    out.option("fp8-recipe", std::string(fused ? "mxfp8" : "tensorwise"));
   }
 }
 
@@ -340,9 +344,10 @@ std::string why_not_recorded(const LaunchInput& in) {
     return "it records steps of mixtures whose tokens HybridEP sends (ep=2 or more, ep_comm=deepep)";
   if (l.tensor > 1 && !l.whole_experts()) return "it records steps of mixtures whose experts are whole (etp=1)";
   const bool blackwell = in.workload.device && in.workload.device->matrix_rate[std::size_t(DataType::f4)] > 0;
-  if (!m.name.starts_with("llama") || !blackwell)
-    return "it records steps of mixtures with gated experts on Blackwell, whose fused products need no counts of the "
-           "host (launch=async in the model)";
+  if (!m.name.starts_with("llama") || !blackwell || linear_type(m) != DataType::f8)
+    return "it records steps of mixtures with gated experts in eight bits (linear=f8) on Blackwell, whose fused "
+           "products "
+           "need no counts of the host (launch=async in the model)";
   return {};
 }
 

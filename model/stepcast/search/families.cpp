@@ -190,7 +190,9 @@ class Families {
   [[nodiscard]] std::vector<ExpertExchange> expert_exchanges() const {
     if (family_.expert == 1) return {ExpertExchange::all_to_all};
     if (!space_.expert_exchange.empty()) return space_.expert_exchange;
-    return {is_recorded_ ? ExpertExchange::deduplicated : ExpertExchange::all_to_all};
+    if (is_recorded_) return {ExpertExchange::deduplicated};
+    if (has_megatron_) return {ExpertExchange::all_to_all, ExpertExchange::deduplicated};
+    return {ExpertExchange::all_to_all};
   }
 
   // Exchanges beside another micro-batch: what was asked for, where forward passes follow backward passes; else what

@@ -388,7 +388,7 @@ std::vector<Candidate> candidates_of(const ModelShape& m) {
     all.push_back({"loss_chunks", "8", [](const ModelShape&) -> std::string_view {
                      return "the head and the loss of an eighth of the sequence at a time";
                    }});
-  if (m.launch == KernelLaunch::async && m.experts == 0)
+  if (m.launch == KernelLaunch::async)
     all.push_back({"launch", "graphs", [](const ModelShape&) -> std::string_view {
                      return "the passes of a step recorded as a CUDA graph, which the host launches at once";
                    }});
@@ -430,7 +430,10 @@ std::vector<ModelOption> faster_options(const Workload& workload, const Cluster&
           same && same->iteration < search.target_step)
         best = *std::move(same);
     }
-    if (best)
+    // Mixtures are recorded where their experts are spread; on one device by programs of other kernels.
+    const bool other_program = other.shape->experts > 0 && other.shape->launch == KernelLaunch::graphs && best &&
+                               best->plan.layout.expert == 1;
+    if (best && !other_program)
       found.push_back({std::string(c.key) + "=" + std::string(c.value), c.what(*other.shape),
                        1 - best->iteration / without, *std::move(best)});
   }

@@ -140,7 +140,8 @@ class LayoutSearch {
   LayoutIncumbents found_;
   SearchQueue branches_, layouts_;
   LayoutSearchResult result_;
-  std::string reason_;  // of the first unsuitable layout
+  std::string reason_;         // of the first unsuitable layout, or of the first that works and no framework runs
+  bool by_framework_ = false;  // the latter
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::uint64_t told_ = 0;
 };
@@ -208,7 +209,7 @@ void LayoutSearch::expand_family(Tools& tools, const SearchNode& n, SearchOutcom
                             families.gradients()[switches[s].gradients]};
       if (std::string why = preference_.why_not(plan, family.micro_batches); !why.empty()) {
         ++outcome.unsuitable;
-        if (outcome.reason.empty()) outcome.reason = std::move(why);
+        if (!outcome.by_framework) outcome.reason = std::move(why), outcome.by_framework = true;
         continue;
       }
     }
@@ -308,7 +309,10 @@ void LayoutSearch::take(SearchOutcome& outcome) {
   for (const SearchNode& branch : outcome.branches) push(branch);
   result_.unsuitable += outcome.unsuitable;
   result_.bounded += outcome.as_another;
-  if (reason_.empty()) reason_ = std::move(outcome.reason);
+  if (reason_.empty() || (outcome.by_framework && !by_framework_)) {
+    reason_ = std::move(outcome.reason);
+    by_framework_ = outcome.by_framework;
+  }
   if (!outcome.evaluated) return;
   const LayoutCandidate& c = *outcome.evaluated;
   if (c.memory > cap_) {

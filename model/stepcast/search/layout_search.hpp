@@ -33,10 +33,10 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// Values tried in each dimension; empty: all that divide what they have to.
 struct LayoutSpace {
   std::vector<std::int64_t> tensor, pipeline, context, expert, micro_batch, chunks;
-  std::vector<int> whole_experts;                  ///< beside tensor degrees: 0, 1; empty: 1 where they are spread, too
-  std::vector<ContextExchange> context_exchange;   ///< empty: that of `framework`, or else a ring
-  std::vector<ExpertExchange> expert_exchange;     ///< empty: a copy of a token for each of its experts
-  std::vector<int> overlap_expert;                 ///< 0, 1; empty: with Megatron-LM's kernels both
+  std::vector<int> whole_experts;                 ///< beside tensor degrees: 0, 1; empty: 1 where they are spread, too
+  std::vector<ContextExchange> context_exchange;  ///< empty: that of `framework`, or else a ring
+  std::vector<ExpertExchange> expert_exchange;  ///< empty: with Megatron-LM's kernels both, else a copy for each expert
+  std::vector<int> overlap_expert;              ///< 0, 1; empty: with Megatron-LM's kernels both
   std::vector<const PipelineSchedule*> schedules;  ///< empty: 1f1b, zb_h1, with chunks interleaved and PyTorch's zb_v
   std::vector<const TensorScheme*> schemes;        ///< empty: 1d
   std::vector<int> zero;

@@ -42,6 +42,7 @@ struct SearchOutcome {
   std::uint64_t unsuitable = 0;
   std::uint64_t as_another = 0;  ///< layouts that are no other than one that the space has beside them
   std::string reason;
+  bool by_framework = false;  ///< `reason` is why no framework runs a layout that works
 };
 
 /// Evaluates the nodes of a batch on several threads. Which thread takes which node does not matter: a node's outcome

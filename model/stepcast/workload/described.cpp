@@ -522,10 +522,10 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
                         "kept, and they travel as they are held");
   if (shape.experts > 0)
     w.assumed.push_back(
-        std::string("experts: tokens are dealt evenly, each goes to the device of each of its experts by itself "
-                    "(ep_comm=deepep: once to each machine), and ") +
+        std::string("experts: tokens are dealt evenly, each goes to the device of each of its experts (a copy for "
+                    "each, with ep_comm=deepep one for each machine), and ") +
         (!is_pytorch(shape.kernels)
-             ? "the products of each expert are launched by themselves (Transformer Engine's grouped layer)"
+             ? "the products of each expert are kernels of their own (Transformer Engine's grouped layer)"
              : "the products of all experts are one kernel (PyTorch's grouped products)"));
   if (shape.optimizer == Optimizer::muon)
     w.assumed.push_back("Muon: gathering the matrices that ZeRO or tensor parallelism divide is not counted");

@@ -62,7 +62,9 @@ TEST_CASE(
 
 TEST_CASE("a mixture's winner has tokens sent once to each machine beside it, unless they are in the space") {
   const Workload workload =
-      described("llama:hidden=1024,layers=4,heads=8,seq=512,ffn=512,experts=16,topk=8,attention=flash,dtype=f16");
+      workload_of(model_shape_of("llama:hidden=1024,layers=4,heads=8,seq=512,ffn=512,experts=16,topk=8,attention=flash,"
+                                 "dtype=bf16,kernels=compiled"),
+                  *shipped_device("h100-sxm5-80gb"));
   const Cluster cluster = cluster_of_flags(16, 4, "25GbE");
   LayoutAdviceOptions options;
   options.search.layout.global_batch = 64;
