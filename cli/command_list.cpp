@@ -147,8 +147,7 @@ std::vector<Item> model_items() {
       "adam8bit, adafactor, lion, muon, sgd), kernels=megatron (or PyTorch's: compiled, eager, deepspeed), "
       "loss=kernels (of the loss alone), loss_chunks=1 (parts of a sequence whose logits are there at a time), "
       "launch=async (or graphs: all passes of a step at once; blocking: CUDA_LAUNCH_BLOCKING=1), accumulation=fused "
-      "(or apart: gradients of micro-batches "
-      "are added by kernels of their own, as PyTorch's always are)";
+      "(or apart: gradients of micro-batches are added by kernels of their own, as PyTorch's always are)";
   items.push_back(
       {"gpt:",
        shape + "vocab=51200, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients + ", tied=yes" + newer,

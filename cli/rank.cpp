@@ -137,6 +137,10 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
                      is_described(flags.input) ? "experts=... in the model"
                                                : "which does not tell them from other layers: --model describes one");
   }
+  for (const auto& [flag, value] :
+       {std::pair{"--ep-comm", &flags.layout.ep_comm}, std::pair{"--overlap-ep", &flags.layout.overlap_expert}})
+    if (!value->empty() && flags.layout.expert == "1")
+      throw InputError(flag, "experts that are spread, whose tokens travel", "--expert 1", "leave one of both out");
   const std::vector<std::int64_t> counts = device_counts_of(flags.layout);
   if (flags.layout.unit_frontier) {
     refuse_search_flags(flags.layout, "--unit-frontier", {"--objective", "--target-step"});

@@ -31,6 +31,8 @@ struct LaunchInput {
   [[nodiscard]] std::int64_t blocks() const;
   /// The buckets in which all-reduce sends gradients, in elements; 0: the plan sends them otherwise.
   [[nodiscard]] double bucket_elements() const;
+  /// Its passes are recorded as a CUDA graph (launch=graphs).
+  [[nodiscard]] bool recorded() const { return workload.shape && workload.shape->launch == KernelLaunch::graphs; }
   /// Gradients of weights that autocast casts travel in bfloat16 (gradients=bf16).
   [[nodiscard]] bool sums_in_bf16() const;
   /// What DistributedDataParallel holds under autocast of the predicted kernels; 0: no more than predicted, that is not

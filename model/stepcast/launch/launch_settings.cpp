@@ -28,8 +28,7 @@ std::string why_not(const Program& program, const LaunchInput& in) {
   const bool in_four_bits = in.workload.shape && linear_type(*in.workload.shape) == DataType::f4;
   if (in_four_bits && program.framework != "megatron")
     return "linear layers in NVFP4 (linear=f4) are Transformer Engine's, which Megatron-LM runs";
-  const bool recorded = in.workload.shape && in.workload.shape->launch == KernelLaunch::graphs;
-  if (recorded && program.framework != "megatron" && program.framework != "torchtitan")
+  if (in.recorded() && program.framework != "megatron" && program.framework != "torchtitan")
     return "a CUDA graph of all passes (launch=graphs) is code of your own with it (torch.cuda.graphs)";
   return program.why_not(in);
 }

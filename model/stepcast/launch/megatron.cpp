@@ -108,8 +108,6 @@ void add_uneven_mlps(const ModelShape& m, std::int64_t width, Arguments& out) {
   if (shared > 0) out.option("moe-shared-expert-intermediate-size", shared * width);
 }
 
-bool is_recorded(const ModelShape& m) { return m.launch == KernelLaunch::graphs; }
-
 void add_model(const LaunchInput& in, Arguments& out) {
   if (!in.workload.shape) return;
   const ModelShape& m = *in.workload.shape;
@@ -132,7 +130,7 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.option("hidden-dropout", exact_text_of(m.dropout));
   }
   if (!m.fused_accumulation) out.flag("no-gradient-accumulation-fusion");
-  if (is_recorded(m)) {
+  if (in.recorded()) {
     out.option("cuda-graph-impl", std::string("full_iteration"));
     out.flag("te-rng-tracker");
     out.flag("no-check-for-nan-in-loss-and-grad");
@@ -165,8 +163,8 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.option("moe-token-dispatcher-type", once ? "flex" : "alltoall");
     if (once)
       out.option("moe-flex-dispatcher-backend",
-                 is_recorded(m) ? "hybridep" : std::string(name_of(in.layout.expert_exchange)));
-    if (is_recorded(m)) {  // shapes that no router changes
+                 in.recorded() ? "hybridep" : std::string(name_of(in.layout.expert_exchange)));
+    if (in.recorded()) {  // shapes that no router changes
       out.option("moe-expert-rank-capacity-factor", std::string("1.5"));
       out.flag("moe-paged-stash");
       out.flag("use-transformer-engine-op-fuser");
@@ -192,8 +190,8 @@ void add_precision(const Workload& workload, Arguments& out) {
     out.option("fp4-format", "e2m1");
     out.option("fp4-recipe", "nvfp4");
   } else if (linear) {
-    // The fused products of a mixture that is recorded; by delayed scaling, its default, it does no norms or
-    // activations again.
+    // What the fused products of a recorded mixture take; else by tensor, since by delayed scaling, its default, it
+    // does no norms or activations again.
     const bool fused = workload.shape->experts > 0 && workload.shape->launch == KernelLaunch::graphs;
     out.option("fp8-format", std::string(fused ? "e4m3" : "hybrid"));
     out.option("fp8-recipe", std::string(fused ? "mxfp8" : "tensorwise"));
@@ -329,12 +327,10 @@ std::string why_not_offloaded(const LaunchInput& in) {
   return {};
 }
 
-bool by_hybridep(const LaunchInput& in) { return in.workload.shape && is_recorded(*in.workload.shape); }
-
 /// Why it cannot record a step (launch=graphs); empty: it can, or need not (transformer_config.py; of mixtures
 /// moe/experts.py, whose products are then Transformer Engine's fused ones).
 std::string why_not_recorded(const LaunchInput& in) {
-  if (!in.workload.shape || !is_recorded(*in.workload.shape)) return {};
+  if (!in.recorded()) return {};
   const ModelShape& m = *in.workload.shape;
   const Layout& l = in.layout;
   if (m.dropout > 0 && l.recomputation == Recomputation::selective)
@@ -346,8 +342,7 @@ std::string why_not_recorded(const LaunchInput& in) {
   const bool blackwell = in.workload.device && in.workload.device->matrix_rate[std::size_t(DataType::f4)] > 0;
   if (!m.name.starts_with("llama") || !blackwell || linear_type(m) != DataType::f8)
     return "it records steps of mixtures with gated experts in eight bits (linear=f8) on Blackwell, whose fused "
-           "products "
-           "need no counts of the host (launch=async in the model)";
+           "products need no counts of the host (launch=async in the model)";
   return {};
 }
 
@@ -389,7 +384,7 @@ std::string why_not_megatron(const LaunchInput& in) {
   if (std::string why = why_not_recorded(in); !why.empty()) return why;
   if (std::string why = why_not_beside_experts(in); !why.empty()) return why;
   const std::int64_t sharing = l.expert * (l.whole_experts() ? 1 : l.tensor);
-  if (l.expert_exchange == ExpertExchange::deduplicated && !by_hybridep(in) && !deepep_runs_on(sharing))
+  if (l.expert_exchange == ExpertExchange::deduplicated && !in.recorded() && !deepep_runs_on(sharing))
     return "DeepEP has no configuration for groups of " + std::to_string(sharing) + " ranks (ep_comm=alltoall)";
   if (l.recomputation == Recomputation::operators)
     return "it recomputes modules or layers, not every second product (recompute=op)";
@@ -409,7 +404,7 @@ std::string megatron_text(const LaunchInput& in) {
   add_state(in, arguments);
   // Its sums of input gradients run beside weight gradients only where kernels start in the order of their launches.
   const bool ordered = in.layout.tensor * in.layout.context > 1 && in.layout.zero < 2 && !in.layout.overlap_expert;
-  const bool fused = by_hybridep(in) && in.workload.shape->experts > 0;
+  const bool fused = in.recorded() && in.workload.shape->experts > 0;
   const std::string connections = std::string(ordered                    ? "CUDA_DEVICE_MAX_CONNECTIONS=1 "
                                               : in.layout.overlap_expert ? "CUDA_DEVICE_MAX_CONNECTIONS=32 "
                                                                          : "") +

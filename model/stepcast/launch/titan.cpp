@@ -91,7 +91,7 @@ std::string why_not_titan(const LaunchInput& in) {
   if (l.tensor > 1 && l.overlap_tensor == TensorOverlap::products && in.workload.shape &&
       is_eager(in.workload.shape->kernels))
     return "its compiler is what takes products apart (overlap_tp=products with kernels=compiled in the model)";
-  if (in.workload.shape && in.workload.shape->launch == KernelLaunch::graphs && !records(in))
+  if (in.recorded() && !records(in))
     return "it records no step of pipelines, nor of spread experts (launch=async in the model)";
   if (l.overlap_expert)
     return "its schedules with whole backward passes wait for the tokens of experts (overlap_ep=off)";

@@ -105,8 +105,7 @@ std::string overlap_text(KernelSet kernels, TensorOverlap overlap) {
   return is_pytorch(kernels)
              ? "overlap_tp=products hides messages of forward passes, all that PyTorch's compiler is known to"
              : "overlap_tp=products: NVIDIA's recipes have it; no step of Megatron-LM with and without it is known, "
-               "and users "
-               "report gains, none, and losses";
+               "and users report gains, none, and losses";
 }
 
 }  // namespace

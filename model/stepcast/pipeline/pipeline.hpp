@@ -14,8 +14,8 @@
 // before, backward for the transfer from the one after and for its own forward), its step time, the bubble, and how
 // many micro-batches are held at a time. Textbook formulas are the laws that test it, not what it computes. Invariants:
 // every pass of every micro-batch and chunk occurs once; the order has no deadlock. Not modelled: stages that wait for
-// one another's memory; one card for what goes to both neighbours at the same time; that of passes beside each other
-// both results leave at their common end.
+// one another's memory; one card for what goes to both neighbours at the same time; that passes beside each
+// other end together, so that the result of the first leaves no sooner than that of the second.
 //
 // pipeline.cpp evaluates orders, lower.cpp makes task graphs of them.
 #include <stepcast/base/error.hpp>

@@ -190,7 +190,7 @@ class Families {
   [[nodiscard]] std::vector<ExpertExchange> expert_exchanges() const {
     if (family_.expert == 1) return {ExpertExchange::all_to_all};
     if (!space_.expert_exchange.empty()) return space_.expert_exchange;
-    if (is_recorded_) return {ExpertExchange::deduplicated};
+    if (has_megatron_ && is_recorded_) return {ExpertExchange::deduplicated};
     if (has_megatron_) return {ExpertExchange::all_to_all, ExpertExchange::deduplicated};
     return {ExpertExchange::all_to_all};
   }

@@ -20,6 +20,13 @@ inline Device layout_device(DataType type) {
   return d;
 }
 
+/// The same without what kernels take beside their work.
+inline Device device_of_work_alone(DataType type) {
+  Device d = layout_device(type);
+  d.kernel_floor = d.issue = Seconds(0);
+  return d;
+}
+
 inline Cluster layout_machines(std::int64_t nodes, std::int64_t per_node, std::int64_t cards) {
   Cluster c;
   c.name = "test";

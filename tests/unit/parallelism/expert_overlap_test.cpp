@@ -16,11 +16,7 @@ using doctest::Approx;
 
 namespace {
 
-Device device() {
-  Device d = test::layout_device(DataType::bf16);
-  d.kernel_floor = d.issue = Seconds(0);
-  return d;
-}
+Device device() { return test::device_of_work_alone(DataType::bf16); }
 Workload mixture(const std::string& words = "") {
   return workload_of(
       model_shape_of("llama:hidden=1024,layers=6,heads=16,seq=1024,vocab=8192,experts=16,topk=4,ffn=1024,"

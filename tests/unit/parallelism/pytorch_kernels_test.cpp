@@ -15,11 +15,7 @@ using doctest::Approx;
 
 namespace {
 
-Device device() {
-  Device d = test::layout_device(DataType::bf16);
-  d.kernel_floor = d.issue = Seconds(0);
-  return d;
-}
+Device device() { return test::device_of_work_alone(DataType::bf16); }
 Workload llama(const std::string& kernels) {
   return workload_of(
       model_shape_of("llama:hidden=1024,layers=8,heads=16,seq=1024,vocab=8192,attention=flash,causal=yes,"
