@@ -141,7 +141,9 @@ std::vector<Item> model_items() {
   const std::string newer =
       "; shared=0 experts beside topk, dense=0 layers without experts in front (of dense_ffn=ffn), expert_bias=no "
       "(products of experts that add one), clamp=no (a gate whose inputs are limited, GPT-OSS's)";
-  const std::string latent = ", kv_rank=0 (latent attention, with q_rank=0, rope=64, v_head=head)";
+  const std::string latent =
+      ", qk_norm=no (queries and keys of every head are normed: Qwen3, Gemma 3), kv_rank=0 (latent attention, with "
+      "q_rank=0, rope=64, v_head=head)";
   const std::string gradients =
       ", linear=dtype (f8, or f4: 8-bit linear layers, or NVFP4), gradients=dtype (f32 for bf16), optimizer=adam (or "
       "adam8bit, adafactor, lion, muon, sgd), kernels=megatron (or PyTorch's: compiled, eager, deepspeed), "

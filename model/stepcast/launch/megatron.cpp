@@ -121,6 +121,7 @@ void add_model(const LaunchInput& in, Arguments& out) {
   const bool latent = said_of(m, "kv_rank", 0) > 0;
   if (latent) add_latent_attention(m, out);
   else if (m.head_size * m.heads != m.hidden) out.option("kv-channels", m.head_size);
+  if (m.qk_norm) out.flag("qk-layernorm");
   const std::int64_t width = mlp_width(m);
   add_uneven_mlps(m, width, out);
   if (width > 0 && width != 4 * m.hidden && said_of(m, "dense", 0) == 0) out.option("ffn-hidden-size", width);

@@ -88,7 +88,8 @@ InputDiagnosis diagnosed(const InputPipeline& p, Seconds step, double samples, s
 Answer<Workload> divisible(const Question& q, const Answer<Profile>& profile) {
   if (q.shape && !q.changes.empty())
     return Inapplicable{
-        "what-ifs change a trace, and the model that a layout divides is described; describe another one"};
+        "what-ifs change a trace, and the model that a layout divides is described; describe another one, such as "
+        "launch=graphs for cuda_graphs"};
   if (q.shape && !q.device) return Inapplicable{"a described model takes its times from a device, and none is named"};
   if (q.shape) {
     Workload units = workload_of(*q.shape, *q.device);

@@ -429,10 +429,21 @@ std::string what_would_fit(const Workload& workload, const Cluster& cluster, con
     if (r.best.empty() || r.best.front().memory.total() > cap) return {};
     return text_of(r.best.front().plan) + " takes " + text_of(r.best.front().memory.total());
   };
+  LayoutSearchOptions within = least;
+  within.objective = Objective::shortest_step;
+  within.layout.memory_cap = cap;
+  const auto best = [&](const Cluster& c) -> std::string {
+    LayoutSearch search(workload, c, space, within);
+    if (search.empty()) return {};
+    const LayoutSearchResult r = search.run();
+    if (r.best.empty()) return {};
+    const LayoutPrediction& first = r.best.front();
+    return text_of(first.plan) + " takes " + text_of(first.iteration) + " and " + text_of(first.memory.total());
+  };
   std::string text;
   for (std::int64_t times = 2; times <= most_times && text.empty(); times *= 2) {
     const Answer<Cluster> more = resized(cluster, times * cluster.workers());
-    if (const std::string plan = more ? smallest(workload, *more) : ""; !plan.empty())
+    if (const std::string plan = more && !smallest(workload, *more).empty() ? best(*more) : ""; !plan.empty())
       text = "; " + std::to_string(more->workers()) + " devices hold it: " + plan;
   }
   if (text.empty()) text = "; not even " + std::to_string(most_times * cluster.workers()) + " devices hold it";

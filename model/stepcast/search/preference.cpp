@@ -3,11 +3,12 @@
 #include <stepcast/search/preference.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace stepcast {
 namespace {
 
-constexpr double runs_nowhere = 1000, unusual = 100, dimension = 10, tight = 5;
+constexpr double runs_nowhere = 1000, unusual = 100, dimension = 10, tight = 5, doubling = 0.05, chunk = 0.005;
 constexpr double tokens_of_context_parallelism = 16384;
 constexpr double small_share = 0.25, enough_share = 0.6;
 constexpr double least_resolution = 0.02, most_resolution = 0.03;
@@ -45,8 +46,8 @@ double LayoutPreference::of_dimensions(const Layout& l) const {
   double burden = 0;
   if (unusual_context(workload_, l)) burden += unusual;
   for (const std::int64_t degree : {l.tensor, l.context, l.pipeline, l.expert})
-    if (degree > 1) burden += dimension;
-  if (l.chunks > 1) burden += 1;
+    if (degree > 1) burden += dimension + doubling * std::log2(static_cast<double>(degree));
+  if (l.chunks > 1) burden += 1 + chunk * static_cast<double>(l.chunks);
   if (l.pipeline > 1 && std::ranges::find(delaying_, l.schedule) != delaying_.end()) burden += 1;
   if (l.expert_exchange != ExpertExchange::all_to_all) burden += 1;  // a library of its own
   if (l.overlap_expert) burden += 1;                                 // blocks of two micro-batches at a time
@@ -57,9 +58,9 @@ double LayoutPreference::burden(const LayoutPlan& plan, std::int64_t micro_batch
   const Layout& l = plan.layout;
   double burden = of_dimensions(l);
   if (small_ && l.zero == 3) burden += unusual;
-  // A large model's optimizer is divided by default everywhere.
-  if (l.zero > (small_ ? 0 : 1)) burden += l.zero == 3 ? 2 : 1;
+  burden += std::max(0, l.zero - (small_ ? 0 : 1));  // a large model's optimizer is divided by default everywhere
   if (l.shard > 0 || l.backward_shard > 0) burden += 1;
+  if (l.recomputation != Recomputation::none) burden += 1;  // of a memory that has room without
   if (l.recomputed_blocks > 0) burden += 1;
   if (l.overlap_tensor == TensorOverlap::products) burden += 1;  // buffers that devices write to one another
   if (!l.overlap_gradients || !l.overlap_pipeline) burden += unusual;

@@ -162,6 +162,7 @@ struct ModelShape {
                experts = 0;  ///< 0 where they do not apply
   std::int64_t experts_per_token = 0, head_size = 0;
   bool expert_bias = false, clamp = false;  ///< of experts: products add a bias, a gate's inputs are limited
+  bool qk_norm = false;                     ///< every head's queries and keys are normed
   std::int64_t documents = 0;               ///< tokens of a document, to which attention keeps; 0: a sample is one
   double dropout = 0;
   Optimizer optimizer = Optimizer::adam;
@@ -195,7 +196,7 @@ struct ModelShape {
 /// Reads
 /// "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…]
 /// [,experts=8,topk=2[,expert_bias=yes][,clamp=yes]]
-/// [,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]][,documents=1024]]
+/// [,qk_norm=yes][,attention=flash|flash1|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]][,documents=1024]]
 /// [,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32][,optimizer=muon][,tied=yes]
 /// [,kernels=compiled|eager|deepspeed][,loss=compiled][,loss_chunks=8][,launch=graphs][,accumulation=apart]",
 /// the usual CNNs ("resnet50:image=224"), and public models by name ("llama3-8b", "llama3-8b:seq=4096";

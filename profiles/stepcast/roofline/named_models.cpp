@@ -76,15 +76,16 @@ constexpr auto table = std::to_array<NamedModel>({
      "llama:hidden=8192,layers=80,heads=64,kv_heads=8,ffn=29568,vocab=152064,seq=4096,attention=flash,causal=yes",
      7.2706e10, "Qwen2.5 technical report (arXiv 2412.15115), table 1"},
     {"qwen3-8b",
-     "llama:hidden=4096,layers=36,heads=32,kv_heads=8,ffn=12288,vocab=151936,seq=4096,attention=flash,causal=yes",
+     "llama:hidden=4096,layers=36,heads=32,kv_heads=8,ffn=12288,vocab=151936,seq=4096,qk_norm=yes,attention=flash,"
+     "causal=yes",
      8.1907e9, "Qwen3 technical report (arXiv 2505.09388), table 1"},
     {"qwen3-32b",
-     "llama:hidden=5120,layers=64,heads=64,kv_heads=8,head=128,ffn=25600,vocab=151936,seq=4096,attention=flash,"
-     "causal=yes",
+     "llama:hidden=5120,layers=64,heads=64,kv_heads=8,head=128,ffn=25600,vocab=151936,seq=4096,qk_norm=yes,"
+     "attention=flash,causal=yes",
      3.2762e10, "Qwen3 technical report (arXiv 2505.09388), table 1"},
     {"qwen3-30b-a3b",
      "llama:hidden=2048,layers=48,heads=32,kv_heads=4,head=128,ffn=768,experts=128,topk=8,vocab=151936,seq=4096,"
-     "attention=flash,causal=yes",
+     "qk_norm=yes,attention=flash,causal=yes",
      3.0532e10, "Qwen3 technical report (arXiv 2505.09388), table 2"},
     {"deepseek-v2-lite",
      "llama:hidden=2048,layers=27,heads=16,head=128,kv_rank=512,rope=64,ffn=1408,experts=64,topk=6,shared=2,dense=1,"
@@ -100,7 +101,7 @@ constexpr auto table = std::to_array<NamedModel>({
      6.7103e11, "DeepSeek-V3 (arXiv 2412.19437), section 4.2, without its multi-token prediction"},
     {"qwen3-235b-a22b",
      "llama:hidden=4096,layers=94,heads=64,kv_heads=4,head=128,ffn=1536,experts=128,topk=8,vocab=151936,seq=4096,"
-     "attention=flash,causal=yes",
+     "qk_norm=yes,attention=flash,causal=yes",
      2.35094e11, "Qwen3 technical report (arXiv 2505.09388), table 2"},
     {"gpt-oss-20b",
      "llama:hidden=2880,layers=24,heads=64,kv_heads=8,head=64,ffn=2880,experts=32,topk=4,vocab=201088,seq=4096,"
@@ -112,11 +113,11 @@ constexpr auto table = std::to_array<NamedModel>({
      1.1678e11, "gpt-oss model card (arXiv 2508.10925), table 1, without biases"},
     {"gemma3-12b",
      "llama:hidden=3840,layers=48,heads=16,kv_heads=8,head=256,ffn=15360,vocab=262208,seq=4096,tied=yes,"
-     "attention=flash,causal=yes,window=1024,full_every=6",
+     "qk_norm=yes,attention=flash,causal=yes,window=1024,full_every=6",
      1.1766e10, "Gemma 3 technical report (arXiv 2503.19786), table 1, and google/gemma-3-12b-pt on Hugging Face"},
     {"gemma3-27b",
      "llama:hidden=5376,layers=62,heads=32,kv_heads=16,head=128,ffn=21504,vocab=262208,seq=4096,tied=yes,"
-     "attention=flash,causal=yes,window=1024,full_every=6",
+     "qk_norm=yes,attention=flash,causal=yes,window=1024,full_every=6",
      2.7009e10, "Gemma 3 technical report (arXiv 2503.19786), table 1, and google/gemma-3-27b-pt on Hugging Face"},
 });
 

@@ -69,7 +69,8 @@ struct Transformer {
   KernelLaunch launch = KernelLaunch::async;
   bool fused_accumulation = true;
   bool expert_bias = false,
-       clamp = false;  ///< of experts: products add a bias; the gated activation's inputs are limited
+       clamp = false;    ///< of experts: products add a bias; the gated activation's inputs are limited
+  bool qk_norm = false;  ///< every head's queries and keys are normed before positions are put in
   bool flash = false, causal = false, tied = false;
 
   [[nodiscard]] bool biased() const { return family != Family::llama; }
@@ -233,6 +234,12 @@ void add_latent_projections(const Transformer& t, std::vector<OperatorShape>& ou
   up(memory_bound("rotary positions", Division::elements, t.per_token(2 * (a + 1) * rope + 2 * queries), 3, 1));
 }
 
+/// Root-mean-square norms over each head's queries, and over its keys (Qwen3, Gemma 3): a kernel each.
+OperatorShape query_and_key_norms(const Transformer& t) {
+  return memory_bound("query and key norms", Division::elements,
+                      t.per_token(2 * double(t.attention_hidden() + t.kv_hidden())), 2, t.eager() ? 3.5 : 2.5);
+}
+
 void add_attention(const Transformer& t, std::vector<OperatorShape>& out) {
   if (t.latent()) {
     add_latent_projections(t, out);
@@ -244,6 +251,7 @@ void add_attention(const Transformer& t, std::vector<OperatorShape>& out) {
   out.push_back(
       again(weighted_product("qkv", Division::columns, t.s(), q + 2 * kv, h), t.biased() ? 0 : kv / (q + 2 * kv)));
   if (t.is_pytorch() && !t.biased()) out.back().parts = {q / (q + 2 * kv), kv / (q + 2 * kv), kv / (q + 2 * kv)};
+  if (t.qk_norm) out.push_back(query_and_key_norms(t));
   if (t.biased()) {
     // Of PyTorch's linear layers the product adds it.
     if (!t.is_pytorch())
@@ -409,6 +417,7 @@ void add_attention_parameters(const Transformer& t, std::vector<ParameterShape>&
   const std::int64_t qkv = t.attention_hidden() + 2 * t.kv_hidden();
   out.push_back({"qkv.weight", {qkv, t.hidden}, true});
   if (t.biased()) out.push_back({"qkv.bias", {qkv}, true});
+  if (t.qk_norm) out.insert(out.end(), {{"query_norm.weight", {t.head_size}}, {"key_norm.weight", {t.head_size}}});
   out.push_back({"projection.weight", {t.hidden, t.attention_hidden()}, true, false, 1});
   if (t.biased()) out.push_back({"projection.bias", {t.hidden}});
 }
@@ -486,6 +495,7 @@ KeptActivations kept_of_block(const Transformer& t) {
   kept.divided += kept.attention + t.per_token(t.latent() ? 2 * double(t.heads * (t.query_size() + t.value_size()))
                                                           : 2 * double(t.attention_hidden() + t.kv_hidden()));
   if (t.latent()) kept.sequence += t.per_token(2 * double(t.q_rank + t.kv_rank) + double(t.rope));
+  if (t.qk_norm) kept.divided += t.per_token(double(t.attention_hidden() + t.kv_hidden()));  // before their norms
   kept.divided += t.per_token(copies * (double(t.up_width()) + linear * f));  // input and output of the activation
   if (t.eager() && t.gated()) kept.divided += t.per_token(copies * f);        // what multiplies the up projection
   if (t.clamp_copies()) kept.divided += t.per_token(copies * double(t.up_width()));  // before it is limited
@@ -667,11 +677,12 @@ std::int64_t rounded_up(double value, std::int64_t multiple) {
   return std::int64_t(std::ceil(value / double(multiple))) * multiple;
 }
 
-/// Keys of latent attention, shared experts and dense layers, each with what it belongs to.
+/// Keys of latent attention, normed heads, shared experts and dense layers, each with what it belongs to.
 void read_newer_keys(ModelDescriptionText& text, Transformer& t) {
   t.shared = text.integer("shared", 0, 0, 65536);
   t.expert_bias = text.word("expert_bias", "no", {"no", "yes"}) == "yes";
   t.clamp = text.word("clamp", "no", {"no", "yes"}) == "yes";
+  t.qk_norm = text.word("qk_norm", "no", {"no", "yes"}) == "yes";
   t.dense = text.integer("dense", 0, 0, 10000);
   t.dense_ffn = text.integer("dense_ffn", t.ffn, 1, 1 << 24);
   t.kv_rank = text.integer("kv_rank", 0, 0, 1 << 20);
@@ -689,6 +700,9 @@ void check_newer_keys(ModelDescriptionText& text, const Transformer& t) {
     if (said && t.experts == 0) text.refuse(key, "experts=... beside it", "yes", "it is of the experts' own products");
     if (said && t.family != Family::llama) text.refuse(key, "a llama's mixture of experts", "yes");
   }
+  if (t.qk_norm && t.family != Family::llama) text.refuse("qk_norm", "a llama's blocks", "yes");
+  if (t.qk_norm && t.latent())
+    text.refuse("qk_norm", "no: latent attention has norms of its own, which are counted", "yes");
   needs("dense", t.dense > 0, t.experts > 0, "experts=...", t.dense);
   needs("dense_ffn", t.dense_ffn != t.ffn, t.dense > 0, "dense=...", t.dense_ffn);
   if (t.dense >= t.layers && t.dense > 0)
@@ -831,7 +845,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.fused_accumulation = t.fused_accumulation;
   model.optimizer = t.optimizer;
   model.sequence = t.sequence, model.layers = t.layers, model.documents = t.documents;
-  model.expert_bias = t.expert_bias, model.clamp = t.clamp;
+  model.expert_bias = t.expert_bias, model.clamp = t.clamp, model.qk_norm = t.qk_norm;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;
   model.units.push_back(embedding_of(t));
   if (t.dense > 0) model.units.push_back(block_of(of_dense_layers(t), "dense block"));

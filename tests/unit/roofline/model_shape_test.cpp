@@ -713,3 +713,25 @@ TEST_CASE("what experts add beside products: a bias each, and limits in front of
   CHECK_THROWS_WITH_AS((void)model_shape_of("gpt:hidden=1024,layers=2,heads=8,seq=512,experts=8,expert_bias=yes"),
                        doctest::Contains("llama"), InputError);
 }
+
+TEST_CASE("norms of queries and keys are two kernels over all heads, whose inputs are kept") {
+  const std::string base = "llama:hidden=1024,layers=2,heads=8,kv_heads=2,seq=512,attention=flash,causal=yes";
+  const ModelShape plain = model_shape_of(base), normed = model_shape_of(base + ",qk_norm=yes");
+  const auto find = [](const ModelShape& m) {
+    return std::ranges::find(m.units[1].operators, "query and key norms", &OperatorShape::name);
+  };
+  CHECK(find(plain) == plain.units[1].operators.end());
+  const auto norms = find(normed);
+  REQUIRE(norms != normed.units[1].operators.end());
+  CHECK(norms->traffic == Bytes(512. * (8 + 2) * 128 * 2 * 2));  // read and written, in numbers of two bytes
+  CHECK(norms->kernels == 2);
+  CHECK(std::prev(norms)->name == "qkv");
+  CHECK(normed.units[1].kept.divided - plain.units[1].kept.divided == Bytes(512. * (8 + 2) * 128 * 2));
+  CHECK(normed.parameters() - plain.parameters() == 2 * 2 * 128);  // a weight an element of a head, in each layer
+  CHECK(model_shape_of("qwen3-8b").qk_norm);
+  CHECK_FALSE(model_shape_of("llama3-8b").qk_norm);
+  CHECK_THROWS_WITH_AS((void)model_shape_of("gpt:hidden=1024,layers=2,heads=8,seq=512,qk_norm=yes"),
+                       doctest::Contains("llama"), InputError);
+  CHECK_THROWS_WITH_AS((void)model_shape_of("llama:hidden=1024,layers=2,heads=8,seq=512,kv_rank=64,qk_norm=yes"),
+                       doctest::Contains("qk_norm"), InputError);
+}
