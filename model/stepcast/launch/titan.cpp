@@ -97,8 +97,6 @@ std::string why_not_titan(const LaunchInput& in) {
     return "its schedules with whole backward passes wait for the tokens of experts (overlap_ep=off)";
   if (l.context_exchange == ContextExchange::all_to_all)
     return "its context parallelism gathers keys and values, and exchanges no heads (cp_comm=a2a)";
-  if (l.zero == 1 && l.pipeline == 1 && in.micro_batches > 1 && l.data > 1)
-    return "it reduces gradients in every micro-batch (zero=2 or 3), but in pipelines";
   if (l.zero > 1 && l.pipeline > 1 && l.data > 1)
     return "its pipelines keep whole gradients until a stage's last micro-batch (zero=1)";
   if (l.zero > 0 && l.zero < 3 && l.data > 1 && !l.overlap_gather)
@@ -120,6 +118,14 @@ std::string why_not_titan(const LaunchInput& in) {
     return "its selective recomputation keeps what this one does again, the core of attention; its own is recompute=op";
   if (l.recomputed_blocks > 0 || l.recomputed_together > 1)
     return "its full recomputation is of every block by itself, not of the first blocks of a stage or of groups";
+  // Its trainer never turns synchronisation off (trainer.py).
+  if (l.zero <= 1 && l.pipeline == 1 && in.micro_batches > 1 && l.data > 1)
+    return "it reduces gradients in every micro-batch (zero=3, or one micro-batch), but in pipelines";
+  if (l.shard > 0 && l.pipeline == 1 && in.micro_batches > 1)
+    return "it sums gradients across the groups in every micro-batch, not once a step (shard=0, or one micro-batch)";
+  // _post_backward of torch/distributed/pipelining/stage.py
+  if (l.pipeline > 1 && l.zero > 0 && l.data > 1 && l.overlap_gradients)
+    return "it reduces gradients behind a stage's last backward pass, not beside it (overlap_dp=off)";
   if (!own_way_of(in, "torchtitan").empty())
     return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
   return {};
@@ -138,7 +144,6 @@ std::string titan_text(const LaunchInput& in) {
   out.choice("activation_checkpoint", l.recomputation == Recomputation::full        ? "full"
                                       : l.recomputation == Recomputation::operators ? "selective"
                                                                                     : "none");
-  const bool sums_often = l.shard > 0 && l.pipeline == 1 && in.micro_batches > 1;
   return "# torchtitan 0.3 on " + std::to_string(l.devices()) + " devices, with the configuration of your model\n" +
          (in.workload.shape && linear_type(*in.workload.shape)
               ? "# with its float8 converter of linear layers in that configuration\n"
@@ -155,12 +160,6 @@ std::string titan_text(const LaunchInput& in) {
               : "") +
          (l.expert_exchange == ExpertExchange::deduplicated
               ? "# with comm_backend 'deepep' of its experts in that configuration\n"
-              : "") +
-         (sums_often ? "# it sums gradients across the groups in every micro-batch, not once a step as predicted\n"
-                     : "") +
-         // _post_backward of torch/distributed/pipelining/stage.py
-         (l.pipeline > 1 && l.zero > 0 && l.data > 1 && l.overlap_gradients
-              ? "# it reduces gradients behind a stage's last backward pass, not beside it as predicted\n"
               : "") +
          "MODULE=... CONFIG=... ./run_train.sh" + out.text();
 }

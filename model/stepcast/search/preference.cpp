@@ -63,7 +63,8 @@ double LayoutPreference::burden(const LayoutPlan& plan, std::int64_t micro_batch
   if (l.recomputation != Recomputation::none) burden += 1;  // of a memory that has room without
   if (l.recomputed_blocks > 0) burden += 1;
   if (l.overlap_tensor == TensorOverlap::products) burden += 1;  // buffers that devices write to one another
-  if (!l.overlap_gradients || !l.overlap_pipeline) burden += unusual;
+  if (!l.overlap_gradients) burden += 1;
+  if (!l.overlap_pipeline) burden += unusual;
   if (plan.gradients.strategy != nullptr && plan.gradients.strategy->name != "ddp") burden += 1;
   if (!why_not(plan, micro_batches).empty()) burden += runs_nowhere;
   return burden;
