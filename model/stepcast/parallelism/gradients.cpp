@@ -456,7 +456,9 @@ Answer<Seconds> exposed_on_device(const Workload& w, const PricedSplit& split, c
   if (!split.variants.empty()) return ChosenGradients(w, split, l, spec, units).exposed(loop);
   if (split.data->members == 1) return Seconds(0);
   std::vector<std::uint32_t> layers_to;
-  Profile profile = stage_profile(w, split, l, units, &layers_to, again);
+  // Only what encodes gradients asks for the shape of a tensor.
+  const TensorShapes shapes = spec.modifiers.empty() ? TensorShapes::left_out : TensorShapes::known;
+  Profile profile = stage_profile(w, split, l, units, &layers_to, again, shapes);
   if (l.zero_in_passes() > 0) return by_zero(w, split, l, spec, units, profile, layers_to);
   if (profile.tensors.empty()) return Seconds(0);
   if (l.whole_tensors)
@@ -469,11 +471,12 @@ Answer<Seconds> exposed_on_device(const Workload& w, const PricedSplit& split, c
 
 Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout& l,
                       std::span<const std::uint32_t> units, std::vector<std::uint32_t>* layers_to,
-                      std::span<const Recomputation> again) {
+                      std::span<const Recomputation> again, TensorShapes shapes) {
   Profile p;
   p.model = w.name;
   p.device = "device";
   std::vector<std::uint32_t> first(units.size());
+  p.layers.reserve(units.size() * pieces);
   for (std::size_t u = 0; u < units.size(); ++u) {
     first[u] = static_cast<std::uint32_t>(p.layers.size());
     add_layers(p, w.kinds[split.kind(units[u])].inside,
@@ -493,10 +496,11 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout&
       for (std::uint32_t i = pieces; i-- > 0;) p.backward_order.push_back(first[u] + i);
     for (const std::uint32_t layer : kind.inside.backward_order) p.backward_order.push_back(first[u] + layer);
     const Bytes size = unit_gradients(w, split.own(units[u]), priced).counted;
+    p.tensors.reserve(units.size() * tensors.size());
     for (const PieceTensor& t : tensors)
       if (size * t.share > Bytes(0))
         p.tensors.push_back({.name = {},
-                             .shape = t.shape,
+                             .shape = shapes == TensorShapes::known ? t.shape : std::vector<std::int64_t>{},
                              .dtype = gradient_type(w),
                              .size = size * t.share,
                              .layer = first[u] + t.piece,

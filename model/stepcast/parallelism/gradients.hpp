@@ -22,13 +22,16 @@ namespace stepcast {
 /// Units of one device as indices into the priced units (kinds, or variants), in forward order.
 using StageContent = std::vector<std::uint32_t>;
 
-/// Last micro-batch of a stage as a profile: what the plan's strategy sees of it, with the shapes of what a device
-/// holds of the tensors. `layers_to`: is given the end of each unit's layers. `again`: what each unit does again;
-/// empty: what the layout says of all.
+/// Whether the tensors of a stage's profile have the shapes of what a device holds of them. Only codecs ask for them,
+/// and a search makes thousands of such profiles.
+enum class TensorShapes : std::uint8_t { known, left_out };
+
+/// Last micro-batch of a stage as a profile: what the plan's strategy sees of it. `layers_to`: is given the end of each
+/// unit's layers. `again`: what each unit does again; empty: what the layout says of all.
 [[nodiscard]] Profile stage_profile(const Workload&, const PricedSplit&, const Layout& resolved,
                                     std::span<const std::uint32_t> units,
                                     std::vector<std::uint32_t>* layers_to = nullptr,
-                                    std::span<const Recomputation> again = {});
+                                    std::span<const Recomputation> again = {}, TensorShapes = TensorShapes::known);
 
 /// A bucket of ZeRO's gradients under the last backward pass. What is 0 is not sent.
 struct GradientBucket {

@@ -147,8 +147,10 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
   write_layout_breakdown(out, best);
 }
 
-/// The same but for what overlaps: one of them is enough to look at.
-bool same_but_for_overlap(Layout a, Layout b) {
+/// The same but for what overlaps, and for the number of parts of an interleaved stage: one of them is enough to look
+/// at.
+bool alike(Layout a, Layout b) {
+  if (a.chunks > 1 && b.chunks > 1) a.chunks = b.chunks, a.stage_units = b.stage_units;
   a.overlap_pipeline = b.overlap_pipeline;
   a.overlap_gradients = b.overlap_gradients;
   a.overlap_tensor = b.overlap_tensor;
@@ -161,7 +163,7 @@ std::vector<const LayoutPrediction*> shown_layouts(const std::vector<LayoutPredi
   std::vector<const LayoutPrediction*> shown;
   for (const LayoutPrediction& p : best)
     if (shown.size() < most && std::none_of(shown.begin(), shown.end(), [&](const LayoutPrediction* before) {
-          return same_but_for_overlap(before->plan.layout, p.plan.layout);
+          return alike(before->plan.layout, p.plan.layout);
         }))
       shown.push_back(&p);
   return shown;
