@@ -65,10 +65,17 @@ ExitCode predict_recorded(const Asked& asked, const PredictFlags& flags) {
   return answered;
 }
 
+[[noreturn]] void refuse_tokens(const std::string& found) {
+  throw InputError("--tokens", "a layout of a model that is trained on tokens", found,
+                   "such as --model llama3-8b --plan fsdp --global-batch 512");
+}
+
 ExitCode predict(const PredictFlags& flags) {
   if (has_placement(flags.plan) && !flags.layout.measured.empty())
     throw InputError("--measured", "equal devices, whose description it corrects", in_quotes(flags.plan));
   if (has_placement(flags.plan) && !flags.layout.framework.empty()) refuse_framework(in_quotes(flags.plan));
+  if (has_placement(flags.plan) && (run_request_of(flags.layout) || !flags.layout.price.empty()))
+    refuse_tokens(in_quotes(flags.plan));
   if (has_placement(flags.plan))
     return predict_placement(flags.input, flags.cluster, flags.layout, flags.plan, flags.output, flags.timeline);
   if (!flags.layout.devices.empty())
@@ -79,6 +86,9 @@ ExitCode predict(const PredictFlags& flags) {
                      "such as ddp, fsdp or 'layout(tp=8, pp=4)/ddp'; of a trace it is "
                      "what ran, unless it is given");
   Plan plan = plan_of(unnamed ? "ddp" : flags.plan);
+  const std::optional<RunRequest> run = run_request_of(flags.layout);
+  if (!run && !flags.layout.price.empty())
+    throw InputError("--price", "a whole run, which --tokens asks about", "none", "--tokens 1.5T");
   const bool usual_batch = flags.input.files.empty() && is_described(flags.input) && flags.input.batch.empty();
   const bool divided = plan.layout || !flags.layout.global_batch.empty() || (usual_batch && flags.cluster.what.empty());
   if (flags.input.recorded && !flags.layout.global_batch.empty())
@@ -92,6 +102,7 @@ ExitCode predict(const PredictFlags& flags) {
                          {.layouts = divided && !flags.input.recorded,
                           .input = {.draws_step = !flags.timeline.empty() && !divided, .recorded_will_do = unnamed}});
   if (!asked.refusal.empty() && !flags.layout.framework.empty()) refuse_framework("a recorded step");
+  if (!asked.refusal.empty() && run) refuse_tokens("a recorded step");
   if (!asked.refusal.empty()) return predict_recorded(asked, flags);
   if (unnamed && asked.check.traced_plan().empty())
     throw InputError("--plan", "a plan", "nothing, and a trace that no plan stands for", "such as ddp or fsdp");
@@ -105,6 +116,7 @@ ExitCode predict(const PredictFlags& flags) {
   tell_of_both(asked, answer_to);
   const PreparedQuestion question(asked.question);
   if (!flags.layout.framework.empty() && !question.divides(plan)) refuse_framework(in_quotes(text_of(plan)));
+  if (run && !question.divides(plan)) refuse_tokens(in_quotes(text_of(plan)));
   const Answer<Prediction> prediction = answer_to(question);
   if (!prediction) {
     const std::string name =
@@ -112,7 +124,7 @@ ExitCode predict(const PredictFlags& flags) {
     return refuse_layout(name, prediction.reason(), flags.output);
   }
   if (prediction->layout)
-    return show_layout(question, asked.check, *prediction->layout, flags.layout.framework, flags.output,
+    return show_layout(question, asked.check, *prediction->layout, flags.layout.framework, run, flags.output,
                        flags.timeline);
   const Profile& profile = *question.profile();
   if (!flags.timeline.empty() && prediction->of_recorded_step)
@@ -140,6 +152,8 @@ Action add_predict_flags(CLI::App& app) {
   add_global_batch_flag(app, flags->layout);
   add_measured_flag(app, flags->layout);
   add_framework_flag(app, flags->layout);
+  add_whole_run_flags(app, flags->layout);
+  app.add_option("--price", flags->layout.price, "Price of a device-hour, for --tokens: 2.5")->group("A whole run");
   app.add_option("--devices", flags->layout.devices, "Unequal devices of a placement, and their links: a JSON file");
   add_cluster_flags(app, flags->cluster);
   add_beside_flags(app, flags->cluster);

@@ -140,6 +140,20 @@ void add_measured_flag(CLI::App& app, LayoutFlags& flags) {
       ->take_all();
 }
 
+constexpr const char* a_whole_run = "A whole run";
+
+void add_whole_run_flags(CLI::App& app, LayoutFlags& flags) {
+  const auto add = [&](const char* name, std::string& value, const char* help) {
+    app.add_option(name, value, help)->group(a_whole_run);
+  };
+  add("--tokens", flags.tokens, "What a run of so many tokens takes: days, device-hours, money: 1.5T");
+  add("--mtbf", flags.mtbf,
+      "How long one device runs until it fails: \"50000 h\" (default: as H100 did in Llama 3's training)");
+  add("--checkpoint", flags.checkpoint, "For how long writing a checkpoint holds up the steps (default 60 s)");
+  add("--restart", flags.restart, "How long it takes after a failure until steps go on (default 10 min)");
+  add("--power", flags.power, "Watts that a device and its share of the machine draw: 1200");
+}
+
 void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   const std::string group = "Search over layouts";
   const auto add = [&](const char* name, std::string& value, const char* help) {
@@ -150,16 +164,9 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   add("--objective", flags.objective, "What the best layout has least of (default step)");
   add("--target-step", flags.target_step, "Longest step that will do: \"20 s\"");
   add("--price", flags.price, "Price of a device-hour, for --objective cost and --tokens: 2.5");
-  const auto add_of_run = [&](const char* name, std::string& value, const char* help) {
-    app.add_option(name, value, help)->group("A whole run");
-  };
-  add_of_run("--tokens", flags.tokens, "What a run of so many tokens takes: days, device-hours, money: 1.5T");
-  add_of_run("--within", flags.within, "The fewest devices with which it takes no longer: \"30 days\"");
-  add_of_run("--mtbf", flags.mtbf,
-             "How long one device runs until it fails: \"50000 h\" (default: as H100 did in Llama 3's training)");
-  add_of_run("--checkpoint", flags.checkpoint, "For how long writing a checkpoint holds up the steps (default 60 s)");
-  add_of_run("--restart", flags.restart, "How long it takes after a failure until steps go on (default 10 min)");
-  add_of_run("--power", flags.power, "Watts that a device and its share of the machine draw: 1200");
+  add_whole_run_flags(app, flags);
+  app.add_option("--within", flags.within, "The fewest devices with which it takes no longer: \"30 days\"")
+      ->group(a_whole_run);
   add("--memory", flags.memory,
       "Memory of a device that may be used: \"70 GB\", 95% (default: 90 % of it; plans by name: all)");
   add("--framework", flags.framework,

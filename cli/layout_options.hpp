@@ -38,6 +38,8 @@ void add_measured_flag(CLI::App&, LayoutFlags&);
 [[nodiscard]] double global_batch_of(const LayoutFlags&);
 /// Two batches with ".." between them, of which a search takes the best; nothing for one batch. Throws InputError.
 [[nodiscard]] std::optional<BatchRange> batch_range_of(const LayoutFlags&);
+/// What a run of so many tokens takes, for verbs that predict layouts: --tokens and what it depends on but the price.
+void add_whole_run_flags(CLI::App&, LayoutFlags&);
 /// Those of a search over layouts.
 void add_layout_search_flags(CLI::App&, LayoutFlags&);
 

@@ -22,6 +22,11 @@ void write_layout_timeline(const std::string& path, const Workload& workload, co
   });
 }
 
+void refuse_run_without_tokens(const LayoutSubject& subject) {
+  if (subject.run && !(subject.tokens_a_step() > 0))
+    throw InputError("--tokens", "a model that is trained on tokens", in_quotes(subject.workload.name));
+}
+
 }  // namespace
 
 ExitCode refuse_layout(const std::string& plan, const std::string& reason, const OutputFlags& output) {
@@ -31,8 +36,11 @@ ExitCode refuse_layout(const std::string& plan, const std::string& reason, const
 }
 
 ExitCode show_layout(const PreparedQuestion& question, const SelfCheck& check, const LayoutPrediction& prediction,
-                     const std::string& framework, const OutputFlags& output, const std::string& timeline) {
-  const LayoutReport report = layout_report_of(question, check, prediction, framework);
+                     const std::string& framework, const std::optional<RunRequest>& run, const OutputFlags& output,
+                     const std::string& timeline) {
+  LayoutReport report = layout_report_of(question, check, prediction, framework);
+  report.subject.run = run;
+  refuse_run_without_tokens(report.subject);
   if (!timeline.empty())
     write_layout_timeline(timeline, report.subject.workload, question.cluster(), prediction, question.layout_options());
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout(out, report); });
@@ -102,8 +110,7 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
   options.search.layout = question.search_options();
   LayoutSubject subject = layout_subject_of(question, check);
   subject.run = run_request_of(flags);
-  if (subject.run && !(subject.tokens_a_step() > 0))
-    throw InputError("--tokens", "a model that is trained on tokens", in_quotes(workload->name));
+  refuse_run_without_tokens(subject);
   if (subject.run && subject.run->within > Seconds(0))
     options.search.target_step = longest_step(*subject.run, subject.tokens_a_step());
   options.search.best = 20;  // half of them often differ in switches only

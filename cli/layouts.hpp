@@ -11,14 +11,17 @@
 #include <stepcast/search/layout_advice.hpp>
 #include <stepcast/workload/workload.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace stepcast::cli {
 
-/// One layout in detail, with the settings of frameworks, or of the one that is named.
+/// One layout in detail, with the settings of frameworks, or of the one that is named, and the whole `run` that was
+/// asked about. Throws InputError where such a run has no tokens.
 [[nodiscard]] ExitCode show_layout(const PreparedQuestion&, const SelfCheck&, const LayoutPrediction&,
-                                   const std::string& framework, const OutputFlags&, const std::string& timeline);
+                                   const std::string& framework, const std::optional<RunRequest>& run,
+                                   const OutputFlags&, const std::string& timeline);
 [[nodiscard]] ExitCode compare_layouts(const PreparedQuestion&, const SelfCheck&, const std::vector<std::string>& plans,
                                        const std::string& framework, const OutputFlags&);
 /// `reason`: why layouts are searched though nobody asked; `batch_choice`: why of this batch; both may be empty.

@@ -49,6 +49,7 @@ UNNAMED = "unnamed.log"
 # Questions by verb: some in which an option matters, some in which it cannot.
 QUESTIONS = {
     "predict": {
+        "run": [*DESCRIBED, "--plan", "ddp", "--tokens", "1G"],
         "overlay": [*AGENTS, "--plan", "overlay"],
         "traced": [*TRACED, "--plan", "ddp"],
         "ranks": [*RANKS, "--plan", "ddp"],

@@ -132,6 +132,9 @@ void write_layout_json(std::ostream& out, const LayoutReport& report) {
   add_subject(json, report.subject);
   json["settings"] = json_value(report.settings);
   json["by_pytorch"] = report.by_pytorch ? json_value(*report.by_pytorch) : Json(nullptr);
+  json["whole_run"] = Json(nullptr);
+  if (const std::optional<WholeRun> run = run_by(report.subject, report.prediction))
+    json["whole_run"] = json_value(*run);
   write(out, json);
 }
 
