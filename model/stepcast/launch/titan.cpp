@@ -37,7 +37,7 @@ bool records(const LaunchInput& in) { return in.layout.pipeline == 1 && in.layou
 /// Whether it gathers weights in every micro-batch that zero=2 gathers once a step.
 bool gathers_again(const LaunchInput& in) {
   const Layout& l = in.layout;
-  return l.zero == 2 && l.data > 1 && l.pipeline == 1 && in.micro_batches > 1;
+  return l.zero == 2 && l.data * l.context > 1 && l.pipeline == 1 && in.micro_batches > 1;
 }
 
 void add_parallelism(const LaunchInput& in, TitanArguments& out) {
@@ -97,13 +97,13 @@ std::string why_not_titan(const LaunchInput& in) {
     return "its schedules with whole backward passes wait for the tokens of experts (overlap_ep=off)";
   if (l.context_exchange == ContextExchange::all_to_all)
     return "its context parallelism gathers keys and values, and exchanges no heads (cp_comm=a2a)";
-  if (l.zero > 1 && l.pipeline > 1 && l.data > 1)
+  if (l.zero > 1 && l.pipeline > 1 && l.data * l.context > 1)
     return "its pipelines keep whole gradients until a stage's last micro-batch (zero=1)";
-  if (l.zero > 0 && l.zero < 3 && l.data > 1 && !l.overlap_gather)
+  if (l.zero > 0 && l.zero < 3 && l.data * l.context > 1 && !l.overlap_gather)
     return "it gathers the weights of each block ahead of its first forward pass (overlap_gather=on)";
   if (gathers_again(in))
     return "behind each micro-batch it frees the weights that zero=2 keeps for the step (zero=3, or one micro-batch)";
-  if (l.zero == 0 && l.data > 1 && l.tensor * l.context * l.pipeline > 1)
+  if (l.zero == 0 && l.data * l.context > 1 && l.tensor * l.context * l.pipeline > 1)
     return "its replicas without sharding (zero=0) go with no other dimension";
   if (std::string why = why_not_scheduled(in); !why.empty()) return why;
   if (l.pipeline > 1 && blocks_of_a_stage(in) == 0)
@@ -119,12 +119,12 @@ std::string why_not_titan(const LaunchInput& in) {
   if (l.recomputed_blocks > 0 || l.recomputed_together > 1)
     return "its full recomputation is of every block by itself, not of the first blocks of a stage or of groups";
   // Its trainer never turns synchronisation off (trainer.py).
-  if (l.zero <= 1 && l.pipeline == 1 && in.micro_batches > 1 && l.data > 1)
+  if (l.zero <= 1 && l.pipeline == 1 && in.micro_batches > 1 && l.data * l.context > 1)
     return "it reduces gradients in every micro-batch (zero=3, or one micro-batch), but in pipelines";
   if (l.shard > 0 && l.pipeline == 1 && in.micro_batches > 1)
     return "it sums gradients across the groups in every micro-batch, not once a step (shard=0, or one micro-batch)";
   // _post_backward of torch/distributed/pipelining/stage.py
-  if (l.pipeline > 1 && l.zero > 0 && l.data > 1 && l.overlap_gradients)
+  if (l.pipeline > 1 && l.zero > 0 && l.data * l.context > 1 && l.overlap_gradients)
     return "it reduces gradients behind a stage's last backward pass, not beside it (overlap_dp=off)";
   if (!own_way_of(in, "torchtitan").empty())
     return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);

@@ -328,6 +328,8 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
   const bool slows = c.inside_under_compute > 1 || c.network_under_compute > 1 || c.latency_under_compute > 1;
   const std::vector<int> both = slows ? std::vector<int>{1, 0} : std::vector<int>{1};
   std::vector<int> overlap_gradients = or_all(space.overlap_gradients, both);
+  // Its pipelines reduce behind the last backward pass.
+  if (space.framework == "torchtitan" && pipeline && space.overlap_gradients.empty()) overlap_gradients = {1, 0};
   std::vector<int> overlap_pipeline = or_all(space.overlap_pipeline, both);
   if (!replicas) zero.resize(1), overlap_gradients.resize(1), gradients = 1;
   if (!pipeline) overlap_pipeline.resize(1);
@@ -393,8 +395,8 @@ void LayoutFamilies::add_overlaps(const LayoutSpace& space, const Workload& work
 const std::vector<LayoutSwitches>& LayoutFamilies::switches(const LayoutFamily& family) const {
   const bool several_blocks = blocks_ > family.pipeline * family.chunks;  // of some chunk
   return switches_[(family.hides_products ? 32u : 0u) + (several_blocks ? 16u : 0u) +
-                   (family.machine_shard > 0 ? 8u : 0u) + (family.hides_sums ? 4u : 0u) + (family.data > 1 ? 2u : 0u) +
-                   (family.pipeline > 1 ? 1u : 0u)];
+                   (family.machine_shard > 0 ? 8u : 0u) + (family.hides_sums ? 4u : 0u) +
+                   (family.data * family.context > 1 ? 2u : 0u) + (family.pipeline > 1 ? 1u : 0u)];
 }
 
 Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std::uint32_t blocks) {

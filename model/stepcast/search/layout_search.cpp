@@ -432,8 +432,10 @@ std::string what_would_fit(const Workload& workload, const Cluster& cluster, con
   LayoutSearchOptions within = least;
   within.objective = Objective::shortest_step;
   within.layout.memory_cap = cap;
+  LayoutSpace runnable = space;
+  runnable.runnable = true;
   const auto best = [&](const Cluster& c) -> std::string {
-    LayoutSearch search(workload, c, space, within);
+    LayoutSearch search(workload, c, runnable, within);
     if (search.empty()) return {};
     const LayoutSearchResult r = search.run();
     if (r.best.empty()) return {};

@@ -194,6 +194,8 @@ std::string words_of(const LayoutPrediction& p) {
                ? ", each token sent once to a machine (inside one, to a device) with some of its experts"
                : "") +
           (l.overlap_expert && p.micro_batches > 1 ? ", beside the compute of another micro-batch" : ""));
+  add(parts, !chosen && l.data == 1 && l.context > 1 && l.zero > 0,
+      "ZeRO-" + std::to_string(l.zero) + " over the devices of context parallelism");
   add(parts, parts.empty(), "one device");
   const std::string samples =
       counted(chosen ? l.micro_batch * l.data : l.micro_batch, "sample") + (chosen ? " on all devices" : "");
