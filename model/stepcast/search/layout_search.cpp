@@ -439,7 +439,12 @@ std::string what_would_fit(const Workload& workload, const Cluster& cluster, con
     if (search.empty()) return {};
     const LayoutSearchResult r = search.run();
     if (r.best.empty()) return {};
-    const LayoutPrediction& first = r.best.front();
+    const LayoutPrediction& fastest = r.best.front();
+    LayoutSearchOptions equals = within;
+    equals.objective = Objective::simplest;
+    equals.target_step = fastest.iteration * (1 + resolution_of(workload, fastest.plan.layout));
+    const LayoutSearchResult simple = LayoutSearch(workload, c, runnable, equals).run();
+    const LayoutPrediction& first = simple.best.empty() ? fastest : simple.best.front();
     return text_of(first.plan) + " takes " + text_of(first.iteration) + " and " + text_of(first.memory.total());
   };
   std::string text;
