@@ -74,8 +74,10 @@ ExitCode predict(const PredictFlags& flags) {
   if (has_placement(flags.plan) && !flags.layout.measured.empty())
     throw InputError("--measured", "equal devices, whose description it corrects", in_quotes(flags.plan));
   if (has_placement(flags.plan) && !flags.layout.framework.empty()) refuse_framework(in_quotes(flags.plan));
-  if (has_placement(flags.plan) && (run_request_of(flags.layout) || !flags.layout.price.empty()))
-    refuse_tokens(in_quotes(flags.plan));
+  const std::optional<RunRequest> run = run_request_of(flags.layout);
+  if (!run && !flags.layout.price.empty())
+    throw InputError("--price", "a whole run, which --tokens asks about", "none", "--tokens 1.5T");
+  if (has_placement(flags.plan) && run) refuse_tokens(in_quotes(flags.plan));
   if (has_placement(flags.plan))
     return predict_placement(flags.input, flags.cluster, flags.layout, flags.plan, flags.output, flags.timeline);
   if (!flags.layout.devices.empty())
@@ -86,9 +88,6 @@ ExitCode predict(const PredictFlags& flags) {
                      "such as ddp, fsdp or 'layout(tp=8, pp=4)/ddp'; of a trace it is "
                      "what ran, unless it is given");
   Plan plan = plan_of(unnamed ? "ddp" : flags.plan);
-  const std::optional<RunRequest> run = run_request_of(flags.layout);
-  if (!run && !flags.layout.price.empty())
-    throw InputError("--price", "a whole run, which --tokens asks about", "none", "--tokens 1.5T");
   const bool usual_batch = flags.input.files.empty() && is_described(flags.input) && flags.input.batch.empty();
   const bool divided = plan.layout || !flags.layout.global_batch.empty() || (usual_batch && flags.cluster.what.empty());
   if (flags.input.recorded && !flags.layout.global_batch.empty())

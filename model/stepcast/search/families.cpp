@@ -265,7 +265,7 @@ std::uint8_t modules_of(const Workload& workload) {
   return modules;
 }
 
-/// What a switch of a family depends on.
+/// What a switch of a family depends on; `replicas`: several ranks sum their gradients, those of context among them.
 struct SwitchesOf {
   bool products, blocks, machines, sums, replicas, pipeline;
 };
