@@ -113,7 +113,7 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
   refuse_run_without_tokens(subject);
   if (subject.run && subject.run->within > Seconds(0))
     options.search.target_step = longest_step(*subject.run, subject.tokens_a_step());
-  options.search.best = 20;  // half of them often differ in switches only
+  options.search.one_of_kind = true;
   options.tuning = tuning;
   Answer<LayoutAdvice> advice = Inapplicable{};
   {

@@ -59,7 +59,7 @@ std::string layouts_json(const ProfilePtr& profile, const ClusterPtr& cluster, d
   options.search.target_step = step_of(target_step);
   options.search.price_per_device_hour = price;
   options.search.frontier = frontier;
-  options.search.best = 20;
+  options.search.one_of_kind = true;
   if (options.search.objective == Objective::cheapest && !(price > 0))
     throw InputError("price", "the price of a device-hour, which 'cost' is about", exact_text_of(price));
   if (options.search.objective == Objective::fewest_devices && target_step == 0)

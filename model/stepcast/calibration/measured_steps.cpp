@@ -4,6 +4,7 @@
 #include <stepcast/calibration/device_fit.hpp>
 #include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/encodings/csv.hpp>
+#include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <algorithm>
@@ -47,19 +48,6 @@ std::optional<Meaning> meaning_of(const std::vector<std::string>& words) {
   for (const auto& [name, meaning] : names)
     if (std::find(words.begin(), words.end(), name) != words.end()) return meaning;
   return {};
-}
-
-/// Megatron-LM's division: equal numbers of blocks, the embedding with the first of them, the head with the last.
-/// Empty where blocks do not divide.
-std::vector<std::uint32_t> equal_blocks(const std::string& model, std::int64_t stages) {
-  const ModelShape shape = model_shape_of(model);
-  const auto blocks = std::max_element(shape.units.begin(), shape.units.end(),
-                                       [](const auto& a, const auto& b) { return a.repetitions < b.repetitions; });
-  if (stages < 2 || blocks->repetitions % stages != 0) return {};
-  std::vector<std::uint32_t> units(std::size_t(stages), std::uint32_t(blocks->repetitions / stages));
-  for (auto u = shape.units.begin(); u != blocks; ++u) units.front() += std::uint32_t(u->repetitions);
-  for (auto u = blocks + 1; u != shape.units.end(); ++u) units.back() += std::uint32_t(u->repetitions);
-  return units;
 }
 
 /// Throws the refusal of a description with where it stands.
@@ -136,7 +124,8 @@ class Table {
     step.model = model_of(row);
     check_model_at(step.model, row.has(Meaning::model) ? row.where(Meaning::model) : place(number));
     step.plan = plan_of(row);
-    if (!row.has(Meaning::plan)) step.plan.layout.stage_units = equal_blocks(step.model, step.plan.layout.pipeline);
+    if (!row.has(Meaning::plan))
+      step.plan.layout.stage_units = equal_blocks(model_shape_of(step.model), step.plan.layout.pipeline);
     if (row.has(Meaning::devices)) step.devices = row.integer(Meaning::devices);
     if (row.has(Meaning::global_batch)) step.global_batch = static_cast<double>(row.integer(Meaning::global_batch));
     fill_from(defaults_, step, row.has(Meaning::devices), row.has(Meaning::global_batch));

@@ -172,6 +172,9 @@ void add_model(const LaunchInput& in, Arguments& out) {
       out.option("moe-mlp-glu-interleave-size", std::int64_t{32});
     }
     out.flag("moe-grouped-gemm");
+    out.flag("moe-permute-fusion");
+    // What flex dispatchers take, and what routers of many experts are advised to have.
+    out.option("moe-router-dtype", std::string("fp32"));
     if (in.layout.overlap_expert) {
       out.flag("overlap-moe-expert-parallel-comm");
       out.flag("delay-wgrad-compute");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -117,6 +118,30 @@ std::vector<std::uint32_t> stage_division(std::span<const Seconds> time, std::ui
   first[stages] = n;
   for (std::uint32_t s = stages; s > 0; --s) first[s - 1] = cut[row[s] + (first[s] - window.least[s])];
   return first;
+}
+
+namespace {
+
+/// The unit that is repeated most.
+auto blocks_of(const ModelShape& shape) {
+  return std::max_element(shape.units.begin(), shape.units.end(),
+                          [](const auto& a, const auto& b) { return a.repetitions < b.repetitions; });
+}
+
+}  // namespace
+
+bool divides_blocks(const ModelShape& shape, std::int64_t stages) {
+  const auto blocks = blocks_of(shape);
+  return stages > 1 && blocks != shape.units.end() && blocks->repetitions % stages == 0;
+}
+
+std::vector<std::uint32_t> equal_blocks(const ModelShape& shape, std::int64_t stages) {
+  if (!divides_blocks(shape, stages)) return {};
+  const auto blocks = blocks_of(shape);
+  std::vector<std::uint32_t> units(std::size_t(stages), std::uint32_t(blocks->repetitions / stages));
+  for (auto u = shape.units.begin(); u != blocks; ++u) units.front() += std::uint32_t(u->repetitions);
+  for (auto u = blocks + 1; u != shape.units.end(); ++u) units.back() += std::uint32_t(u->repetitions);
+  return units;
 }
 
 }  // namespace stepcast

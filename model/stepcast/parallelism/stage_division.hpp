@@ -3,8 +3,10 @@
 //
 // Of all ways to cut the sequence of units into as many non-empty runs, the one whose longest run is shortest, and
 // among those the most even one (least sum of squares), by dynamic programming over the few run lengths that stay
-// within that longest run. Exact. Not modelled: what a stage holds in memory.
+// within that longest run. Exact. Beside it Megatron-LM's own division, equal numbers of blocks. Not modelled: what a
+// stage holds in memory.
 #include <stepcast/base/units.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <cstdint>
 #include <span>
@@ -14,5 +16,10 @@ namespace stepcast {
 
 /// First unit of each run, and the number of units at the end. Requires 1 <= stages <= time.size(), times >= 0.
 [[nodiscard]] std::vector<std::uint32_t> stage_division(std::span<const Seconds> time, std::uint32_t stages);
+/// Whether equal_blocks() are any.
+[[nodiscard]] bool divides_blocks(const ModelShape&, std::int64_t stages);
+/// Units of each stage where all hold the same number of blocks, the embedding beside the first of them, the head
+/// beside the last. Empty where blocks do not divide, or there is one stage.
+[[nodiscard]] std::vector<std::uint32_t> equal_blocks(const ModelShape&, std::int64_t stages);
 
 }  // namespace stepcast

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace stepcast {
@@ -208,25 +209,61 @@ class StagePasses {
   Seconds one_by_one_, copies_;
 };
 
-/// First unit of each virtual stage, and the number of units.
+/// The device of each virtual stage; of a schedule with two copies of each, that of the first.
+std::vector<std::uint32_t> devices_of(const Layout& l, std::uint32_t virtual_stages) {
+  std::vector<std::uint32_t> device(virtual_stages);
+  if (l.schedule == nullptr || l.chunks == 1 || l.schedule->copies > 1) {
+    for (std::uint32_t v = 0; v < virtual_stages; ++v) device[v] = v % static_cast<std::uint32_t>(l.pipeline);
+    return device;
+  }
+  const PipelineShape shape =
+      pipeline_shape(*l.schedule, static_cast<std::uint32_t>(l.pipeline), static_cast<std::uint32_t>(l.chunks), 1);
+  for (std::uint32_t d = 0; d < shape.stages; ++d)
+    for (std::uint32_t c = 0; c < shape.chunks; ++c)
+      if (const std::uint32_t v = l.schedule->place(shape, d, c); v < virtual_stages) device[v] = d;
+  return device;
+}
+
+/// By so much the busiest device has to have less to do for stages of unequal numbers of blocks.
+constexpr double worth_unequal_stages = 0.005;
+
+/// What the busiest device has to do of units that are divided so.
+Seconds longest_device(std::span<const Seconds> time, std::span<const std::uint32_t> first,
+                       std::span<const std::uint32_t> device, std::int64_t devices) {
+  std::vector<Seconds> of(static_cast<std::size_t>(devices));
+  for (std::size_t v = 0; v < device.size(); ++v)
+    for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) of[device[v]] += time[u];
+  return *std::ranges::max_element(of);
+}
+
+std::vector<std::uint32_t> first_units(std::span<const std::uint32_t> units) {
+  std::vector<std::uint32_t> first{0};
+  for (const std::uint32_t n : units) first.push_back(first.back() + n);
+  return first;
+}
+
+/// First unit of each virtual stage, and the number of units. Equal numbers of blocks, which is what programs do unless
+/// they are told otherwise, where no other division spares the busiest device anything.
 std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit& split, const Layout& l,
                                     std::uint32_t virtual_stages) {
-  if (!l.stage_units.empty()) {
-    std::vector<std::uint32_t> first{0};
-    for (const std::uint32_t units : l.stage_units) first.push_back(first.back() + units);
-    return first;
-  }
+  if (!l.stage_units.empty()) return first_units(l.stage_units);
   std::vector<Seconds> of_kind, time;
   for (const PricedUnit& u : split.units) {
     const auto unit = static_cast<std::uint32_t>(of_kind.size());
     // Of some blocks every stage does as many again, which moves none of them.
     const Recomputation r = l.recomputed_blocks > 0 ? Recomputation::none : split.layout(unit, l).recomputation;
-    const int zero = split.layout(unit, l).zero_in_passes();
-    const UnitPasses passes = unit_passes(u, r, zero), issue = issued(u, r, zero, gathers_ahead(workload, l));
+    // Nor does what ZeRO adds, of which no search could say beforehand where it does.
+    const UnitPasses passes = unit_passes(u, r, {}), issue = issued(u, r, 0, false);
     of_kind.push_back(std::max(passes.forward + passes.backward, issue.forward + issue.backward));
   }
   for (const std::uint32_t unit : split.sequence(workload)) time.push_back(of_kind[unit]);
-  return stage_division(time, virtual_stages);
+  std::vector<std::uint32_t> balanced = stage_division(time, virtual_stages);
+  if (!workload.shape) return balanced;
+  std::vector<std::uint32_t> even = first_units(equal_blocks(*workload.shape, virtual_stages));
+  if (even.size() != balanced.size() || even.back() != balanced.back() || even == balanced) return balanced;
+  const std::vector<std::uint32_t> device = devices_of(l, virtual_stages);
+  const Seconds least = longest_device(time, balanced, device, l.pipeline);
+  return longest_device(time, even, device, l.pipeline) <= least * (1 + worth_unequal_stages) ? even : balanced;
 }
 
 std::string_view where_modules_are(RecomputedModule m) {
@@ -553,24 +590,11 @@ void offload_activations(VirtualStage& stage, ChunkTimes& times, BytesPerSecond 
 
 }  // namespace
 
-namespace {
+namespace {}  // namespace
 
-/// The device of each virtual stage; of a schedule with two copies of each, that of the first.
-std::vector<std::uint32_t> devices_of(const Layout& l, std::uint32_t virtual_stages) {
-  std::vector<std::uint32_t> device(virtual_stages);
-  if (l.schedule == nullptr || l.chunks == 1 || l.schedule->copies > 1) {
-    for (std::uint32_t v = 0; v < virtual_stages; ++v) device[v] = v % static_cast<std::uint32_t>(l.pipeline);
-    return device;
-  }
-  const PipelineShape shape =
-      pipeline_shape(*l.schedule, static_cast<std::uint32_t>(l.pipeline), static_cast<std::uint32_t>(l.chunks), 1);
-  for (std::uint32_t d = 0; d < shape.stages; ++d)
-    for (std::uint32_t c = 0; c < shape.chunks; ++c)
-      if (const std::uint32_t v = l.schedule->place(shape, d, c); v < virtual_stages) device[v] = d;
-  return device;
+bool deals_by_device(const Workload& w, const Layout& l, std::uint32_t virtual_stages) {
+  return w.shape && l.chunks > 1 && l.stage_units.empty() && divides_blocks(*w.shape, virtual_stages);
 }
-
-}  // namespace
 
 StagedSplit staged_split(const Workload& workload, const PricedSplit& split, const Layout& l,
                          std::uint32_t virtual_stages, const ShardedMessages& messages) {

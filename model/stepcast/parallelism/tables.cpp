@@ -295,16 +295,17 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
   const bool sharded = sends_in_passes(workload, *e.split, l);
   std::uint64_t division = 0;
   if (!l.stage_units.empty()) division = divisions_.try_emplace(l.stage_units, divisions_.size() + 1).first->second;
+  const bool by_device = deals_by_device(workload, l, virtual_stages_of(l));
   const TableKey staged_key{
-      split.number, virtual_stages_of(l),
+      split.number, word(by_device ? l.pipeline : 0, virtual_stages_of(l)),
       word(l.recomputed_blocks, l.recomputed_together << 3 | static_cast<std::int64_t>(l.recomputation)),
       std::uint64_t{l.whole_tensors} << 16 | std::uint64_t{l.offloaded} << 8 |
           (sharded ? static_cast<std::uint64_t>(l.zero << 2 | int{l.overlap_gather} << 1 | int{l.overlap_gradients})
            : copies_differ_by_stage(workload) ? static_cast<std::uint64_t>(l.zero << 2)
                                               : 0),
       sharded ? static_cast<std::uint64_t>(l.units_in_flight) : 0, division, sharded ? plan_number(plan) : 0,
-      // Which chunks share a device's links in the first forward pass.
-      sharded && l.zero < 3 && l.chunks > 1 ? word(l.schedule) : 0};
+      // Which chunks share a device, and in the first forward pass its links.
+      by_device || (sharded && l.zero < 3 && l.chunks > 1) ? word(l.schedule) : 0};
   const auto& staged = staged_(staged_key, [&] {
     held_stages_ += virtual_stages_of(l);
     if (!sharded) return staged_split(workload, *e.split, l, virtual_stages_of(l));

@@ -430,6 +430,16 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std
   return layout;
 }
 
+bool of_one_kind(Layout a, const Layout& b) {
+  if (a.chunks > 1 && b.chunks > 1) a.chunks = b.chunks, a.stage_units = b.stage_units;
+  if (a.recomputed_blocks > 0 && b.recomputed_blocks > 0) a.recomputed_blocks = b.recomputed_blocks;
+  a.overlap_pipeline = b.overlap_pipeline;
+  a.overlap_gradients = b.overlap_gradients;
+  a.overlap_tensor = b.overlap_tensor;
+  a.overlap_expert = b.overlap_expert;
+  return a == b;
+}
+
 double global_batch_of(const Workload& workload, const Cluster& cluster, const LayoutOptions& options) {
   if (options.global_batch > 0) return options.global_batch;
   return std::max(1.0, workload.traced_batch) * static_cast<double>(cluster.workers());

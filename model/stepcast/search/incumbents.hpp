@@ -3,13 +3,16 @@
 //
 // Candidates are ordered by a score: the objective, then a second number (memory, or the step), then the place in the
 // order of the space, so that no two are equal. A bound is a score that no layout of a branch is below; a branch is
-// `excluded` when as many layouts as are wanted have a smaller score. Beside them stands the Pareto set of time and
-// memory of all that was offered. Invariant: what is kept does not depend on the order of offers.
+// `excluded` when as many layouts as are wanted have a smaller score. Where layouts of one kind count as one, the best
+// of each kind is kept. Beside them stands the Pareto set of time and memory of all that was offered. Invariant: what
+// is kept does not depend on the order of offers.
 #include <stepcast/base/units.hpp>
 
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 namespace stepcast {
@@ -31,12 +34,21 @@ struct LayoutCandidate {
 
 class LayoutIncumbents {
  public:
-  explicit LayoutIncumbents(std::size_t wanted) : wanted_(wanted) {}
+  using OfOneKind = std::function<bool(const LayoutCandidate&, const LayoutCandidate&)>;
+
+  /// `of_one_kind`: an equivalence; empty: each candidate is a kind of its own.
+  explicit LayoutIncumbents(std::size_t wanted, OfOneKind of_one_kind = {})
+      : wanted_(wanted), of_one_kind_(std::move(of_one_kind)) {}
 
   /// `eligible`: it may be among the best, not only on the frontier.
   void offer(const LayoutCandidate& c, bool eligible) {
     offer_to_frontier(c);
     if (!eligible || excluded(c.score)) return;
+    if (of_one_kind_) {
+      const auto same = std::ranges::find_if(best_, [&](const LayoutCandidate& b) { return of_one_kind_(b, c); });
+      if (same != best_.end() && same->score < c.score) return;
+      if (same != best_.end()) best_.erase(same);
+    }
     const auto at =
         std::upper_bound(best_.begin(), best_.end(), c, [](const auto& a, const auto& b) { return a.score < b.score; });
     best_.insert(at, c);
@@ -74,6 +86,7 @@ class LayoutIncumbents {
   }
 
   std::size_t wanted_;
+  OfOneKind of_one_kind_;
   std::vector<LayoutCandidate> best_;      // by score
   std::vector<LayoutCandidate> frontier_;  // by memory
 };

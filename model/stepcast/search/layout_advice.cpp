@@ -2,6 +2,7 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/prediction/recommend.hpp>
+#include <stepcast/search/families.hpp>
 #include <stepcast/search/layout_advice.hpp>
 #include <stepcast/search/preference.hpp>
 
@@ -170,9 +171,18 @@ void put_equals_first(const Workload& workload, const Cluster& cluster, const La
   std::stable_sort(equals.begin(), equals.end(),
                    [&](const LayoutPrediction& a, const LayoutPrediction& b) { return key(a) < key(b); });
   if (!(equals.front().plan.layout == fastest.plan.layout)) advice.fastest = fastest;
-  advice.equals = equals.size();
+  const std::size_t so_many = equals.size();
   equals.insert(equals.end(), rest.begin(), rest.end());
-  advice.best = std::move(equals);
+  advice.best.clear();
+  advice.equals = 0;
+  for (std::size_t i = 0; i < equals.size(); ++i) {
+    if (options.search.one_of_kind && std::ranges::any_of(advice.best, [&](const LayoutPrediction& before) {
+          return of_one_kind(before.plan.layout, equals[i].plan.layout);
+        }))
+      continue;
+    advice.best.push_back(std::move(equals[i]));
+    if (i < so_many) ++advice.equals;
+  }
 }
 
 /// The best few layouts of a part of the space whose gradients any strategy can carry: ZeRO's stages fix how they
@@ -364,6 +374,26 @@ std::optional<LayoutPrediction> beside_products(const Workload& workload, const 
                  [](Layout& layout) { layout.overlap_tensor = TensorOverlap::products; });
 }
 
+/// Where the winner does work again, to save memory or to have larger micro-batches: the best of its degrees that does
+/// not.
+std::optional<LayoutPrediction> without_recomputation(const Workload& workload, const Cluster& cluster,
+                                                      LayoutSpace space, const LayoutAdviceOptions& options,
+                                                      const TimeLeft& left, const LayoutPrediction& winner) {
+  const bool asked = !space.recomputation.empty() || space.some_blocks;
+  const Layout& l = winner.plan.layout;
+  if (l.recomputation == Recomputation::none || asked) return std::nullopt;
+  space.tensor = {l.tensor}, space.context = {l.context}, space.pipeline = {l.pipeline}, space.expert = {l.expert};
+  space.recomputation = {Recomputation::none};
+  LayoutSearchOptions search = options.search;
+  search.best = 1;
+  search.frontier = search.explain = false;
+  search.progress = nullptr;
+  search.time_budget = left.part(next_share);
+  Answer<LayoutSearchResult> found = best_layouts(workload, cluster, space, search);
+  if (!found || found->best.empty()) return std::nullopt;
+  return std::move(found->best.front());
+}
+
 /// A word that a described model could have, and what it means to the one that has it.
 struct Candidate {
   std::string_view key, value;
@@ -516,6 +546,8 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   if (tuned && !advice.fastest && !advice.unrunnable) advice.untuned = before;
   advice.sent_once = sent_once(workload, cluster, told, options, advice.best.front());
   advice.beside_products = beside_products(workload, cluster, told, options, advice.best.front());
+  if (options.sensitivity && options.search.objective == Objective::shortest_step && !left.over())
+    advice.without_recomputation = without_recomputation(workload, cluster, told, options, left, advice.best.front());
   // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.
   const bool by_time = options.search.objective == Objective::shortest_step;
   if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.limited())

@@ -1,16 +1,17 @@
 #pragma once
 // Layout advice: the search over layouts and what has to be known beside its result.
 //
-// The best layouts are searched with one gradient strategy; for the first few of them the strategy of the data-parallel
-// dimension and its options are then tuned over everything that is exact, and the order is made anew. Beside them
-// stands what data parallelism alone (with ZeRO and recomputation) would reach, which options of the model would make
-// it faster, and whether the winner stays best on half and on twice the network. The search's time budget bounds all of
-// this together: seven tenths of it go to the first search, and what is not reached in the rest is left as it was
-// searched. Where the shortest step is asked for, the layouts that the model cannot tell from the fastest are searched
-// once more for the one to run (preference.hpp): these `equals` stand first, the rest behind them by step. Invariant:
-// tuning never makes a layout slower; a strategy is only changed for more than half a per cent. Not modelled: gradient
-// strategies in the proof of the search (where the exposed time of the winner is below half a per cent, no strategy
-// could change its place); offloading where something fits without it.
+// The best layouts are searched with one gradient strategy; for the first few of them the strategy of the
+// data-parallel dimension and its options are then tuned over everything that is exact, and the order is made anew.
+// Beside them stands what data parallelism alone (with ZeRO and recomputation) would reach, what its degrees would
+// reach without recomputation where the winner has some, which options of the model would make it faster, and
+// whether the winner stays best on half and on twice the network. The search's time budget bounds all of this
+// together: seven tenths of it go to the first search, and what is not reached in the rest is left as it was
+// searched. Where the shortest step is asked for, the layouts that the model cannot tell from the fastest are
+// searched once more for the one to run (preference.hpp): these `equals` stand first, the rest behind them by step.
+// Invariant: tuning never makes a layout slower; a strategy is only changed for more than half a per cent. Not
+// modelled: gradient strategies in the proof of the search (where the exposed time of the winner is below half a per
+// cent, no strategy could change its place); offloading where something fits without it.
 #include <stepcast/prediction/tuning.hpp>
 #include <stepcast/search/batches.hpp>
 #include <stepcast/search/layout_search.hpp>
@@ -52,7 +53,8 @@ struct LayoutAdvice {
   std::vector<LayoutPrediction> best;
   std::size_t equals = 0;
   double resolution = 0;
-  std::optional<LayoutPrediction> fastest, unrunnable, untuned, data_parallel, sent_once, beside_products;
+  std::optional<LayoutPrediction> fastest, unrunnable, untuned, data_parallel, sent_once, beside_products,
+      without_recomputation;
   std::string no_data_parallel;
   std::optional<BatchChoice> other_batch;
   std::vector<ModelOption> faster_options;
@@ -123,6 +125,10 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
     ResultField{"beside_products", &LayoutAdvice::beside_products,
                 "the winner with tensor-parallel messages beside products (overlap_tp=products), if that was not in "
                 "the space and is faster by half a per cent and more"},
+    ResultField{
+        "without_recomputation", &LayoutAdvice::without_recomputation,
+        "where the winner computes layers again, though that was not asked for: the best of its degrees that does "
+        "not, if one fits"},
     ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
     ResultField{"other_batch", &LayoutAdvice::other_batch,
                 "within a fifth of the one asked for, if it trains more samples a second than the answer resolves"},

@@ -78,7 +78,7 @@ class LayoutSearch {
         options_(options),
         scale_(options),
         preference_(workload, cluster, space.framework),
-        found_(options.best) {
+        found_(options.best, kinds(options.one_of_kind)) {
     options_.layout.global_batch = global_batch_of(workload, cluster, options.layout);
     options_.layout.memory.autocast = memory_options_of(space.framework).autocast;
     cap_ = memory_cap_of(options.layout, cluster);
@@ -128,6 +128,12 @@ class LayoutSearch {
   bool stopped();
   void finish();
   [[nodiscard]] LayoutPlan plan_of(const LayoutCandidate&) const;
+  [[nodiscard]] LayoutIncumbents::OfOneKind kinds(bool told_apart) const {
+    if (!told_apart) return {};
+    return [this](const LayoutCandidate& a, const LayoutCandidate& b) {
+      return of_one_kind(plan_of(a).layout, plan_of(b).layout);
+    };
+  }
 
   const Workload& workload_;
   const LayoutSpace& space_;

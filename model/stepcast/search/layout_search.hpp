@@ -74,11 +74,12 @@ struct LayoutSearchOptions {
   Objective objective = Objective::shortest_step;
   Seconds target_step;  ///< 0: none
   double price_per_device_hour = 0;
-  std::uint32_t best = 10;  ///< layouts returned: the best so many of the space
-  bool explain = true;      ///< find out why nothing is left, if so: another search
-  bool frontier = false;    ///< prove the frontier, too: slower
-  Seconds time_budget;      ///< 0: until proved
-  unsigned threads = 0;     ///< 0: all cores
+  std::uint32_t best = 10;   ///< layouts returned: the best so many of the space
+  bool one_of_kind = false;  ///< of these no two are `of_one_kind`: the best of each is returned
+  bool explain = true;       ///< find out why nothing is left, if so: another search
+  bool frontier = false;     ///< prove the frontier, too: slower
+  Seconds time_budget;       ///< 0: until proved
+  unsigned threads = 0;      ///< 0: all cores
   std::uint64_t least_between_progress = 4096;
   /// Called from one thread at a time; false stops the search. `best`: its step, 0 while there is none.
   std::function<bool(std::uint64_t done, std::uint64_t total, Seconds best)> progress{};

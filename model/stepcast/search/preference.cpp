@@ -36,6 +36,8 @@ LayoutPreference::LayoutPreference(const Workload& workload, const Cluster& clus
   small_ = cluster.device_memory > Bytes(0) && whole < small_share * cluster.device_memory;
   for (const PipelineSchedule& s : pipeline_schedules())
     if (delays_weight_gradients(s)) delaying_.push_back(&s);
+  wraps_anew_ = workload.shape && workload.shape->kernels == KernelSet::megatron &&
+                (framework.empty() || framework == "megatron");
   enough_ = enough_share * std::max(Bytes(0), cluster.device_memory);
   tight_ = tight_memory_share * std::max(Bytes(0), cluster.device_memory);
 }
@@ -59,6 +61,7 @@ double LayoutPreference::burden(const LayoutPlan& plan, std::int64_t micro_batch
   double burden = of_dimensions(l);
   if (small_ && l.zero == 3) burden += unusual;
   burden += std::max(0, l.zero - (small_ ? 0 : 1));  // a large model's optimizer is divided by default everywhere
+  if (l.zero >= 2 && wraps_anew_) burden += 1;
   if (l.shard > 0 || l.backward_shard > 0) burden += 1;
   if (l.recomputation != Recomputation::none) burden += 1;  // of a memory that has room without
   if (l.recomputed_blocks > 0) burden += 1;

@@ -44,6 +44,7 @@ class LayoutPreference {
   std::string_view framework_;
   std::vector<const PipelineSchedule*> delaying_;  ///< schedules whose weight gradients are passes of their own
   bool small_ = false;
+  bool wraps_anew_ = false;  ///< whether ZeRO-2 and 3 are another wrapper of the model (Megatron-FSDP)
   Bytes enough_, tight_;
 };
 

@@ -1,5 +1,9 @@
 // Stage division: exact against every way to cut.
+#include "helpers/layout_machines.hpp"
+
+#include <stepcast/parallelism/layout_prediction.hpp>
 #include <stepcast/parallelism/stage_division.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <doctest/doctest.h>
 
@@ -75,4 +79,26 @@ TEST_CASE("A heavy end takes units from its stage") {
   time.back() = Seconds(2);
   const std::vector<std::uint32_t> first = stage_division(time, 4);
   CHECK(first[4] - first[3] <= 3);
+}
+
+TEST_CASE("equal numbers of blocks are dealt out where no other division spares the busiest device anything") {
+  const auto stages = [](const char* model, const char* layout) {
+    const Workload workload =
+        stepcast::workload_of(model_shape_of(model), stepcast::test::layout_device(DataType::f16));
+    Cluster cluster = cluster_of_flags(4, 4, "400 Gb/s");
+    const Answer<LayoutPrediction> p = predicted(workload, cluster, layout_plan_of(layout), {.global_batch = 16});
+    REQUIRE(p);
+    return p->stage_units;
+  };
+  using Units = std::vector<std::uint32_t>;
+  // A head as long as a block: five parts of four blocks, where the parts would be of five, four ... four and three.
+  constexpr const char* light = "gpt:hidden=1024,layers=40,heads=16,seq=512,vocab=6000";
+  CHECK(stages(light, "layout(pp=4, chunks=5, mb=1)/ddp") == equal_blocks(model_shape_of(light), 20));
+  // A head as long as eight: one stage with it would be the busiest by far.
+  constexpr const char* heavy = "gpt:hidden=1024,layers=40,heads=16,seq=512,vocab=100000";
+  const Units uneven = stages(heavy, "layout(pp=4, mb=1)/ddp");
+  CHECK(uneven != equal_blocks(model_shape_of(heavy), 4));
+  CHECK(uneven.back() < uneven.front());
+  CHECK(equal_blocks(model_shape_of(heavy), 4) == Units{11, 10, 10, 11});
+  CHECK(equal_blocks(model_shape_of(heavy), 3).empty());
 }

@@ -179,3 +179,28 @@ TEST_CASE("where no framework runs what is fastest, what one runs stands first a
   CHECK_FALSE(usual->unrunnable);
   CHECK(usual->best.front().plan.layout == advice->best.front().plan.layout);
 }
+
+TEST_CASE("a winner that computes layers again, unasked, has the best beside it that does not") {
+  const Workload workload = described("gpt:hidden=2048,layers=24,heads=16,seq=1024");
+  Cluster cluster = cluster_of_flags(16, 8, "10GbE");
+  cluster.device_memory = Bytes(40e9);
+  LayoutAdviceOptions options;
+  options.search.layout.global_batch = 256;
+  options.search.layout.memory_cap = Bytes(36e9);
+  LayoutSpace space;
+  space.pipeline = space.tensor = {1};
+  const Answer<LayoutAdvice> advice = layout_advice(workload, cluster, space, options);
+  REQUIRE(advice);
+  REQUIRE(advice->best.front().plan.layout.recomputation != Recomputation::none);
+  REQUIRE(advice->without_recomputation);
+  LayoutSpace without = space;
+  without.recomputation = {Recomputation::none};
+  const Answer<LayoutSearchResult> found = best_layouts(workload, cluster, without, options.search);
+  REQUIRE(found);
+  CHECK(advice->without_recomputation->iteration == found->best.front().iteration);
+  CHECK(advice->without_recomputation->iteration > advice->best.front().iteration);
+  space.recomputation = {Recomputation::full};
+  const Answer<LayoutAdvice> asked = layout_advice(workload, cluster, space, options);
+  REQUIRE(asked);
+  CHECK_FALSE(asked->without_recomputation);
+}

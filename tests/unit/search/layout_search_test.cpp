@@ -165,6 +165,30 @@ TEST_CASE("the search finds what looking at every layout finds, with or without 
   MESSAGE(evaluated << " of " << total << " layouts evaluated");
 }
 
+TEST_CASE("of layouts of one kind the search returns the best, as looking at every layout does") {
+  Draw draw(77);
+  std::size_t dropped = 0;
+  for (int i = 0; i < 40; ++i) {
+    Question q = random_question(draw);
+    q.options.one_of_kind = true;
+    const auto key = [](const Known& k) { return std::tie(k.iteration, k.memory, k.order); };
+    std::vector<Known> all = everything(q), kinds;
+    std::sort(all.begin(), all.end(), [&](const Known& a, const Known& b) { return key(a) < key(b); });
+    for (const Known& k : all)
+      if (std::ranges::none_of(kinds, [&](const Known& b) { return of_one_kind(b.plan.layout, k.plan.layout); }))
+        kinds.push_back(k);
+    CAPTURE(i);
+    const auto found = best_layouts(q.workload, q.cluster, q.space, q.options);
+    REQUIRE(found);
+    check_counts(*found);
+    check_best(*found, best_of(kinds, q.options, key));
+    q.options.threads = 2;
+    check_same(*found, *best_layouts(q.workload, q.cluster, q.space, q.options));
+    dropped += all.size() - kinds.size();
+  }
+  CHECK(dropped > 40);
+}
+
 TEST_CASE("with the option the frontier is that of the whole space, else what was met on the way") {
   Draw draw(22);
   for (int i = 0; i < 40; ++i) {
@@ -276,23 +300,81 @@ TEST_CASE("of layouts that take no longer than a target the simplest is that of 
   CHECK(others > 5);  // it is not just the fastest
 }
 
-TEST_CASE("a memory that is tight weighs more than a switch and less than a dimension") {
-  const Workload workload =
-      workload_of(model_shape_of("gpt:hidden=512,layers=4,heads=8,seq=512"), layout_device(DataType::f16));
-  Cluster cluster = cluster_of_flags(16, 8, "100GbE");
-  cluster.device_memory = Bytes(100e9);
-  const LayoutPreference preference(workload, cluster, {});
-  const auto burden = [&](const char* plan) {
-    LayoutPlan p = layout_plan_of(plan);
+namespace {
+
+// What it takes to set up layouts of a model on sixteen devices of 100 GB.
+struct Burdens {
+  explicit Burdens(const char* model, const char* framework = "")
+      : workload(workload_of(model_shape_of(model), layout_device(DataType::f16))),
+        cluster(cluster_of_flags(16, 8, "100GbE")),
+        framework(framework) {
+    cluster.device_memory = Bytes(100e9);
+  }
+  [[nodiscard]] double operator()(const char* layout) const {
+    LayoutPlan p = layout_plan_of("layout(" + std::string(layout) + ")/ddp");
     p.layout = *resolved(p.layout, 16, 64);
-    return preference.burden(p, micro_batches(p.layout, 64));
+    return LayoutPreference(workload, cluster, framework).burden(p, micro_batches(p.layout, 64));
+  }
+  Workload workload;
+  Cluster cluster;
+  std::string framework;
+};
+constexpr const char* small_model = "gpt:hidden=512,layers=16,heads=8,seq=512";
+constexpr const char* large_model = "llama:hidden=8192,layers=16,heads=64,seq=4096,vocab=32000";
+
+}  // namespace
+
+TEST_CASE("of equals: what comes first in the order outweighs all that follows") {
+  const Burdens small(small_model), large(large_model);
+  // Each is less than the next.
+  const std::vector<std::pair<const Burdens*, std::vector<const char*>>> orders = {
+      // Context parallelism of short sequences is worse than any number of other dimensions.
+      {&small, {"tp=2, sp=on, pp=4, chunks=4, mb=1, zero=2, recompute=full", "cp=2, mb=1"}},
+      // So are sharded parameters of a small model, and of a large one they are a switch.
+      {&small, {"tp=2, pp=2, mb=1", "zero=3, mb=1"}},
+      {&large, {"zero=1, mb=1", "zero=2, mb=1", "zero=3, mb=1", "tp=2, zero=1, mb=1"}},
+      // One dimension more outweighs switches.
+      {&small, {"mb=1", "zero=1, mb=1", "zero=2, mb=1", "zero=2, mb=1, recompute=full", "tp=2, mb=1"}},
+      {&small, {"tp=8, mb=1", "tp=2, pp=2, mb=1"}},
+      // Parts of a stage, a schedule of its own and recomputation are switches; all blocks are simpler than some.
+      {&small, {"pp=2, mb=1", "pp=2, chunks=2, mb=1", "pp=2, chunks=2, mb=1, recompute=full"}},
+      {&small, {"pp=2, mb=1", "pp=2, schedule=zb_h1, mb=1"}},
+      {&small, {"mb=1, recompute=full", "mb=1, recompute=full, recompute_blocks=2"}},
+      // A switch outweighs the largest groups and the most parts.
+      {&small, {"pp=2, chunks=8, mb=1", "pp=2, chunks=2, mb=1, zero=1"}},
+      {&small, {"tp=8, mb=1", "tp=2, mb=1, zero=1"}},
+      // Smaller groups, fewer parts.
+      {&small, {"tp=2, mb=1", "tp=4, mb=1", "tp=8, mb=1"}},
+      {&small, {"pp=2, chunks=2, mb=1", "pp=2, chunks=4, mb=1", "pp=2, chunks=8, mb=1"}},
   };
+  for (const auto& [burden, layouts] : orders)
+    for (std::size_t i = 1; i < layouts.size(); ++i) {
+      CAPTURE(layouts[i - 1]);
+      CAPTURE(layouts[i]);
+      CHECK((*burden)(layouts[i - 1]) < (*burden)(layouts[i]));
+    }
+}
+
+TEST_CASE("of equals: ZeRO-2 by Megatron-LM is another wrapper, which is more than recomputation of modules") {
+  constexpr const char* mixture =
+      "llama:hidden=2048,layers=16,heads=32,seq=4096,vocab=32000,ffn=768,experts=64,topk=8,attention=flash";
+  const Burdens megatron(mixture);
+  CHECK(megatron("ep=16, mb=1, zero=1, recompute=layernorm+moe_act") < megatron("ep=16, mb=1, zero=2"));
+  const Burdens titan("llama:hidden=2048,layers=16,heads=32,seq=4096,kernels=compiled", "torchtitan");
+  CHECK(titan("zero=2, mb=1") - titan("zero=1, mb=1") == doctest::Approx(1));
+}
+
+TEST_CASE("a memory that is tight weighs more than a switch and less than a dimension") {
+  const Burdens burdens(small_model);
+  const LayoutPreference preference(burdens.workload, burdens.cluster, {});
+  const auto burden = [&](const char* layout) { return burdens(layout); };
   const double tight = preference.burden_of(Bytes(86e9));
   CHECK(preference.burden_of(Bytes(84e9)) == 0);
-  CHECK(tight > burden("layout(zero=2, mb=1)/ddp") - burden("layout(mb=1)/ddp"));
-  CHECK(tight < burden("layout(pp=2, mb=1)/ddp") - burden("layout(mb=1)/ddp"));
+  CHECK(tight > burden("zero=2, mb=1") - burden("mb=1"));
+  CHECK(tight < burden("pp=2, mb=1") - burden("mb=1"));
+  Cluster cluster = burdens.cluster;
   cluster.device_memory = Bytes(0);
-  CHECK(LayoutPreference(workload, cluster, {}).burden_of(Bytes(86e9)) == 0);
+  CHECK(LayoutPreference(burdens.workload, cluster, {}).burden_of(Bytes(86e9)) == 0);
 }
 
 TEST_CASE("a framework that has to run them leaves out what it does not, and nothing else") {

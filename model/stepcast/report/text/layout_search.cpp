@@ -114,6 +114,15 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                        fixed(batch + std::floor(batch / 5), 0) + " searches such a range)");
   write_space(out, report);
   write_labelled(out, "gain", gain_text(advice, report.options.objective));
+  if (const auto& without = advice.without_recomputation; without) {
+    const double ratio = without->iteration / best.iteration;
+    const std::string share = ratio > 2   ? fixed(ratio, 1) + " times as long"
+                              : ratio < 1 ? percent(1 - ratio) + " shorter"
+                                          : percent(ratio - 1) + " longer";
+    write_labelled(out, "again",
+                   "without recomputation the best of these degrees is " + text_of(without->plan) + ", " +
+                       text_of(without->iteration) + " and " + text_of(without->memory.total()) + ": " + share);
+  }
   const auto less = [&](const LayoutPrediction& other) {
     return text_of(other.iteration) + ", " + percent(1 - other.iteration / best.iteration) + " less";
   };
@@ -147,37 +156,12 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
   write_layout_breakdown(out, best);
 }
 
-/// The same but for what overlaps, and for the number of parts of an interleaved stage: one of them is enough to look
-/// at.
-bool alike(Layout a, Layout b) {
-  if (a.chunks > 1 && b.chunks > 1) a.chunks = b.chunks, a.stage_units = b.stage_units;
-  a.overlap_pipeline = b.overlap_pipeline;
-  a.overlap_gradients = b.overlap_gradients;
-  a.overlap_tensor = b.overlap_tensor;
-  a.overlap_expert = b.overlap_expert;
-  return a == b;
-}
-
-std::vector<const LayoutPrediction*> shown_layouts(const std::vector<LayoutPrediction>& best) {
-  constexpr std::size_t most = 10;
-  std::vector<const LayoutPrediction*> shown;
-  for (const LayoutPrediction& p : best)
-    if (shown.size() < most && std::none_of(shown.begin(), shown.end(), [&](const LayoutPrediction* before) {
-          return alike(before->plan.layout, p.plan.layout);
-        }))
-      shown.push_back(&p);
-  return shown;
-}
-
 void write_best(std::ostream& out, const LayoutSearchReport& report) {
   const Objective objective = report.options.objective;
   const bool devices = objective == Objective::fewest_devices || objective == Objective::cheapest;
   const double price = report.options.price_per_device_hour;
-  std::size_t equals = 0;
-  const std::vector<const LayoutPrediction*> layouts = shown_layouts(report.advice.best);
-  for (const LayoutPrediction* p : layouts)
-    if (p < report.advice.best.data() + report.advice.equals) ++equals;
-  const bool utilization = layouts.front()->model_flops_utilization > 0;
+  const std::vector<LayoutPrediction>& layouts = report.advice.best;
+  const bool utilization = layouts.front().model_flops_utilization > 0;
   std::vector<TextTable::Column> columns = {{"#", Align::right},
                                             {"layout", Align::flexible},
                                             {"step", Align::right},
@@ -188,7 +172,7 @@ void write_best(std::ostream& out, const LayoutSearchReport& report) {
   if (price > 0) columns.push_back({"cost", Align::right});
   TextTable table(columns);
   for (std::size_t i = 0; i < layouts.size(); ++i) {
-    const LayoutPrediction& p = *layouts[i];
+    const LayoutPrediction& p = layouts[i];
     std::vector<std::string> row = {std::to_string(i + 1), text_of(p.plan), text_of(p.iteration),
                                     text_of(p.memory.total()), percent(p.breakdown.bubble / p.iteration)};
     if (utilization) row.push_back(percent(p.model_flops_utilization));
@@ -198,7 +182,7 @@ void write_best(std::ostream& out, const LayoutSearchReport& report) {
   }
   out << '\n';
   table.write(out);
-  write_equals(out, equals, percent(report.advice.resolution) + " of the step",
+  write_equals(out, report.advice.equals, percent(report.advice.resolution) + " of the step",
                "What a framework runs, then the simplest, then the one with most memory free,");
 }
 
