@@ -248,7 +248,8 @@ std::string missing_log_text(const Cluster& c) {
   log.workers = log.nodes * c.devices_per_node;
   const auto factor = [](const Cluster& of) { return fixed(spread_of(of, Operation::all_reduce, bucket), 1); };
   return "nothing was measured on '" + c.name + "' (nominal links): an all-reduce of " + text_of(bucket) +
-         " may take " + factor(c) + " times as long as said, or as short; 'all_reduce_perf -b 8 -e 1G -f 2' on " +
+         " may take " + factor(c) +
+         " times as long as predicted, or be as many times faster; 'all_reduce_perf -b 8 -e 1G -f 2' on " +
          counted(log.nodes, "machine") + ", then 'stepcast calibrate LOG -o cluster.json', makes that " +
          factor(logged) + " times";
 }

@@ -399,6 +399,18 @@ std::string why_not_megatron(const LaunchInput& in) {
   return {};
 }
 
+namespace {
+
+/// The least version of Transformer Engine that it asks for (mcore_fsdp_adapter.py, arguments.py); empty: any.
+std::string_view least_engine(const LaunchInput& in) {
+  const bool fused = !in.workload.shape || in.workload.shape->fused_accumulation;
+  if (in.layout.zero >= 2 && fused) return "2.10";
+  if (in.layout.overlap_expert) return "2.8";
+  return {};
+}
+
+}  // namespace
+
 std::string megatron_text(const LaunchInput& in) {
   Arguments arguments;
   add_model(in, arguments);
@@ -418,6 +430,8 @@ std::string megatron_text(const LaunchInput& in) {
          (in.workload.shape && in.workload.shape->documents > 0
               ? "# attention within packed documents: pass its PackedSeqParams (thd) with every micro-batch\n"
               : "") +
+         (least_engine(in).empty() ? ""
+                                   : "# with Transformer Engine " + std::string(least_engine(in)) + " or later\n") +
          connections + "torchrun ... " + program_of(in) + " \\\n" + arguments.text();
 }
 

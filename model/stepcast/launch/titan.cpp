@@ -31,7 +31,7 @@ class TitanArguments {
   std::string text_;
 };
 
-/// Whether it can capture a step in a CUDA graph, as it does by default.
+/// Whether it can capture a step in a CUDA graph: not with pipelines, nor with most ways of sending tokens to experts.
 bool records(const LaunchInput& in) { return in.layout.pipeline == 1 && in.layout.expert == 1; }
 
 /// Whether it gathers weights in every micro-batch that zero=2 gathers once a step.
@@ -58,8 +58,8 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   if (overlaps) out.flag("compile.enable_async_tensor_parallel");
   if (l.context > 1) out.option(p + "context_parallel_degree", l.context);
   if (l.expert > 1) out.option(p + "expert_parallel_degree", l.expert);
-  // It captures a step in a CUDA graph, but refuses to with pipelines and with most ways of sending tokens to experts.
-  if (!records(in)) out.flag("training.disable_cuda_graphs");
+  // It captures a step in a CUDA graph unless told not to, which has to be told where that is not what was predicted.
+  if (!in.recorded()) out.flag("training.disable_cuda_graphs");
   if (l.pipeline == 1) return;
   out.option(p + "pipeline_parallel_degree", l.pipeline);
   out.option(p + "pipeline_parallel_schedule", std::string(torch_schedule(in)));
@@ -120,7 +120,7 @@ std::string why_not_titan(const LaunchInput& in) {
     return "its full recomputation is of every block by itself, not of the first blocks of a stage or of groups";
   // Its trainer never turns synchronisation off (trainer.py).
   if (l.zero <= 1 && l.pipeline == 1 && in.micro_batches > 1 && l.data * l.context > 1)
-    return "it reduces gradients in every micro-batch (zero=3, or one micro-batch), but in pipelines";
+    return "it reduces gradients in every micro-batch (zero=3, or one micro-batch) except in pipelines";
   if (l.shard > 0 && l.pipeline == 1 && in.micro_batches > 1)
     return "it sums gradients across the groups in every micro-batch, not once a step (shard=0, or one micro-batch)";
   // _post_backward of torch/distributed/pipelining/stage.py
@@ -154,9 +154,6 @@ std::string titan_text(const LaunchInput& in) {
               : "") +
          (in.workload.shape && in.workload.shape->documents > 0
               ? "# with attention that keeps to documents (block_causal masks) in that configuration\n"
-              : "") +
-         (records(in) && in.workload.shape && in.workload.shape->launch == KernelLaunch::async
-              ? "# it records a step as a CUDA graph, which is not predicted (launch=graphs in the model)\n"
               : "") +
          (l.expert_exchange == ExpertExchange::deduplicated
               ? "# with comm_backend 'deepep' of its experts in that configuration\n"

@@ -323,7 +323,8 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
     return "its split backward passes call no hooks of DistributedDataParallel: gradients are summed behind the step "
            "(overlap_dp=off)";
   if (l.tensor > 1) return "its stages here would need a plan for tensor parallelism of the model's modules";
-  if (l.context > 1 || l.expert > 1) return "context and expert parallelism need the model's own modules";
+  if (l.context > 1) return "context parallelism needs the model's own modules";
+  if (l.expert > 1) return "expert parallelism needs the model's own modules";
   if (l.whole_tensors) return "ZeroRedundancyOptimizer around the stages of each device is the job's own code";
   if (l.zero > 0) return "the optimizer state of a stage is divided by fully_shard around it";
   if (in.sums_in_bf16() && l.data > 1) return "the replicas of its stages sum gradients in float32 (gradients=f32)";
@@ -360,11 +361,14 @@ std::string torch_pipeline_text(const LaunchInput& in) {
             (in_a_v ? "2 parts of the model a device, in a V\n"
                     : std::to_string(l.chunks) + " parts of the model a device\n");
   }
+  text += "first, last = mesh[\"pp\"].get_local_rank() == 0, mesh[\"pp\"].get_local_rank() == " +
+          std::string(in_a_v ? "0  # it holds both ends" : std::to_string(l.pipeline - 1)) + "\n";
   const bool mixed = mixed_precision(in.workload);
   text += "schedule = " + schedule + "(" + (l.chunks > 1 ? "stages" : "stage") +
           ", n_microbatches=" + std::to_string(in.micro_batches) + ", loss_fn=loss_fn)\n" + recomputation_lines(l);
   if (mixed) text += autocast(in.workload) + "\n    ";
-  text += "schedule.step(batch)  # " + std::to_string(l.micro_batch * in.micro_batches) + " samples on the first stage";
+  text += "schedule.step(*([batch] if first else []), target=labels if last else None)  # " +
+          std::to_string(l.micro_batch * in.micro_batches) + " samples";
   if (in_a_v && l.data > 1)
     text +=
         "\nfor p in (p for part in parts for p in part.parameters() if p.grad is not None):\n"

@@ -300,6 +300,7 @@ std::string fill_schedule(Layout& l, double global_batch) {
   if (l.overlap_expert && !pairs_passes(*l.schedule))
     return std::string(l.schedule->name) +
            " runs no forward pass behind a whole backward pass, beside which overlap_ep=on sends";
+  if (l.chunks > 1 && l.pipeline == 1) return "chunks are parts of the stages of a pipeline (pp=2 or more)";
   if (l.pipeline * l.chunks > 1'000'000) return "more than a million pipeline stages";
   const std::int64_t count = micro_batches(l, global_batch);
   if (count > 100'000'000) return "more than a hundred million micro-batches";

@@ -122,22 +122,76 @@ std::vector<std::uint32_t> stage_division(std::span<const Seconds> time, std::ui
 
 namespace {
 
-/// The unit that is repeated most.
-auto blocks_of(const ModelShape& shape) {
-  return std::max_element(shape.units.begin(), shape.units.end(),
-                          [](const auto& a, const auto& b) { return a.repetitions < b.repetitions; });
+std::vector<Seconds> of_devices(std::span<const Seconds> time, std::span<const std::uint32_t> first,
+                                std::span<const std::uint32_t> device) {
+  std::vector<Seconds> of(*std::ranges::max_element(device) + 1);
+  for (std::size_t v = 0; v < device.size(); ++v)
+    for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) of[device[v]] += time[u];
+  return of;
+}
+
+Seconds longest_run(std::span<const Seconds> time, std::span<const std::uint32_t> first) {
+  Seconds longest;
+  for (std::size_t v = 0; v + 1 < first.size(); ++v) {
+    Seconds run;
+    for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) run += time[u];
+    longest = std::max(longest, run);
+  }
+  return longest;
+}
+
+/// One unit less for a run and one more for another; the runs between them move.
+std::vector<std::uint32_t> moved(std::vector<std::uint32_t> first, std::size_t from, std::size_t to) {
+  if (from < to)
+    for (std::size_t v = from + 1; v <= to; ++v) --first[v];
+  else
+    for (std::size_t v = to + 1; v <= from; ++v) ++first[v];
+  return first;
 }
 
 }  // namespace
 
-bool divides_blocks(const ModelShape& shape, std::int64_t stages) {
-  const auto blocks = blocks_of(shape);
-  return stages > 1 && blocks != shape.units.end() && blocks->repetitions % stages == 0;
+Seconds longest_device(std::span<const Seconds> time, std::span<const std::uint32_t> first,
+                       std::span<const std::uint32_t> device) {
+  const std::vector<Seconds> of = of_devices(time, first, device);
+  return *std::ranges::max_element(of);
+}
+
+std::vector<std::uint32_t> sparing_the_busiest(std::span<const Seconds> time, std::vector<std::uint32_t> first,
+                                               std::span<const std::uint32_t> device) {
+  constexpr double rounding = 1e-9;
+  const Seconds limit = longest_run(time, first) * (1 + rounding);
+  for (;;) {
+    const std::vector<Seconds> of = of_devices(time, first, device);
+    const auto busiest = std::ranges::max_element(of), least = std::ranges::min_element(of);
+    const auto from_device = static_cast<std::uint32_t>(busiest - of.begin());
+    const auto to_device = static_cast<std::uint32_t>(least - of.begin());
+    std::vector<std::uint32_t> best;
+    Seconds shortest = *busiest * (1 - rounding);
+    const auto consider = [&](std::size_t from, std::size_t to) {
+      std::vector<std::uint32_t> other = moved(first, from, to);
+      if (longest_run(time, other) > limit) return;
+      const Seconds longest = longest_device(time, other, device);
+      if (longest >= shortest) return;
+      shortest = longest;
+      best = std::move(other);
+    };
+    // Of two runs the nearest ones, which moves fewest others.
+    for (std::size_t v = 0, from = device.size(), to = device.size(); v < device.size(); ++v) {
+      if (device[v] == from_device && first[v + 1] - first[v] > 1) from = v;
+      else if (device[v] == to_device) to = v;
+      else continue;
+      if (from < device.size() && to < device.size()) consider(from, to);
+    }
+    if (best.empty()) return first;
+    first = std::move(best);
+  }
 }
 
 std::vector<std::uint32_t> equal_blocks(const ModelShape& shape, std::int64_t stages) {
-  if (!divides_blocks(shape, stages)) return {};
-  const auto blocks = blocks_of(shape);
+  const auto blocks = std::max_element(shape.units.begin(), shape.units.end(),
+                                       [](const auto& a, const auto& b) { return a.repetitions < b.repetitions; });
+  if (stages < 2 || blocks == shape.units.end() || blocks->repetitions % stages != 0) return {};
   std::vector<std::uint32_t> units(std::size_t(stages), std::uint32_t(blocks->repetitions / stages));
   for (auto u = shape.units.begin(); u != blocks; ++u) units.front() += std::uint32_t(u->repetitions);
   for (auto u = blocks + 1; u != shape.units.end(); ++u) units.back() += std::uint32_t(u->repetitions);

@@ -227,15 +227,6 @@ std::vector<std::uint32_t> devices_of(const Layout& l, std::uint32_t virtual_sta
 /// By so much the busiest device has to have less to do for stages of unequal numbers of blocks.
 constexpr double worth_unequal_stages = 0.005;
 
-/// What the busiest device has to do of units that are divided so.
-Seconds longest_device(std::span<const Seconds> time, std::span<const std::uint32_t> first,
-                       std::span<const std::uint32_t> device, std::int64_t devices) {
-  std::vector<Seconds> of(static_cast<std::size_t>(devices));
-  for (std::size_t v = 0; v < device.size(); ++v)
-    for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) of[device[v]] += time[u];
-  return *std::ranges::max_element(of);
-}
-
 std::vector<std::uint32_t> first_units(std::span<const std::uint32_t> units) {
   std::vector<std::uint32_t> first{0};
   for (const std::uint32_t n : units) first.push_back(first.back() + n);
@@ -258,12 +249,14 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
   }
   for (const std::uint32_t unit : split.sequence(workload)) time.push_back(of_kind[unit]);
   std::vector<std::uint32_t> balanced = stage_division(time, virtual_stages);
-  if (!workload.shape) return balanced;
-  std::vector<std::uint32_t> even = first_units(equal_blocks(*workload.shape, virtual_stages));
-  if (even.size() != balanced.size() || even.back() != balanced.back() || even == balanced) return balanced;
   const std::vector<std::uint32_t> device = devices_of(l, virtual_stages);
-  const Seconds least = longest_device(time, balanced, device, l.pipeline);
-  return longest_device(time, even, device, l.pipeline) <= least * (1 + worth_unequal_stages) ? even : balanced;
+  std::vector<std::uint32_t> even =
+      workload.shape ? first_units(equal_blocks(*workload.shape, virtual_stages)) : std::vector<std::uint32_t>{};
+  // No program deals out what does not divide without being told how.
+  if (even.size() != balanced.size() && l.chunks > 1) return sparing_the_busiest(time, std::move(balanced), device);
+  if (even.size() != balanced.size() || even.back() != balanced.back() || even == balanced) return balanced;
+  const Seconds least = longest_device(time, balanced, device);
+  return longest_device(time, even, device) <= least * (1 + worth_unequal_stages) ? even : balanced;
 }
 
 std::string_view where_modules_are(RecomputedModule m) {
@@ -592,9 +585,7 @@ void offload_activations(VirtualStage& stage, ChunkTimes& times, BytesPerSecond 
 
 namespace {}  // namespace
 
-bool deals_by_device(const Workload& w, const Layout& l, std::uint32_t virtual_stages) {
-  return w.shape && l.chunks > 1 && l.stage_units.empty() && divides_blocks(*w.shape, virtual_stages);
-}
+bool deals_by_device(const Layout& l) { return l.chunks > 1 && l.stage_units.empty(); }
 
 StagedSplit staged_split(const Workload& workload, const PricedSplit& split, const Layout& l,
                          std::uint32_t virtual_stages, const ShardedMessages& messages) {

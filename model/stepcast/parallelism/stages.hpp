@@ -129,8 +129,8 @@ struct ShardedTransfers {
   return l.overlap_gradients && !w.on_host;
 }
 
-/// Whether it depends on which device holds which chunk how units are dealt out to so many virtual stages.
-[[nodiscard]] bool deals_by_device(const Workload&, const Layout& resolved, std::uint32_t virtual_stages);
+/// Whether it depends on which device holds which chunk how units are dealt out.
+[[nodiscard]] bool deals_by_device(const Layout& resolved);
 /// Requires that the split is suitable and at most as many virtual stages as units; `layout.stage_units`, if there,
 /// fit.
 [[nodiscard]] StagedSplit staged_split(const Workload&, const PricedSplit&, const Layout& resolved,

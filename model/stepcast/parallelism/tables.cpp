@@ -295,7 +295,7 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
   const bool sharded = sends_in_passes(workload, *e.split, l);
   std::uint64_t division = 0;
   if (!l.stage_units.empty()) division = divisions_.try_emplace(l.stage_units, divisions_.size() + 1).first->second;
-  const bool by_device = deals_by_device(workload, l, virtual_stages_of(l));
+  const bool by_device = deals_by_device(l);
   const TableKey staged_key{
       split.number, word(by_device ? l.pipeline : 0, virtual_stages_of(l)),
       word(l.recomputed_blocks, l.recomputed_together << 3 | static_cast<std::int64_t>(l.recomputation)),

@@ -164,8 +164,10 @@ std::string unmeasured_text(std::string_view device, RatesOf rates) {
   const std::string name(device.empty() ? "the device" : device);
   const std::string range =
       "from " + whole_percent(sides.below) + " less to " + whole_percent(sides.above) + " more than predicted; ";
-  return (rates == RatesOf::products ? "no measured step stands behind the rates of " + name +
-                                           ": four of five steps on such devices took " + range
+  return (rates == RatesOf::products ? "the rates of " + name +
+                                           " were set without a measured step; of steps that others measured on such "
+                                           "devices four of five took " +
+                                           range
                                      : "no measured step or product of this type stands behind the rates of " + name +
                                            ": a step may take " + range) +
          "one of yours corrects it: --measured 'PLAN=STEP'";

@@ -152,8 +152,14 @@ void put_equals_first(const Workload& workload, const Cluster& cluster, const La
       if (std::none_of(equals.begin(), equals.end(),
                        [&](const LayoutPrediction& e) { return e.plan.layout == p.plan.layout; }))
         equals.push_back(p);
+  const LayoutPreference preference(workload, cluster, space.framework);
+  const auto key = [&](const LayoutPrediction& p) {
+    return std::pair(preference.burden(p.plan, p.micro_batches) + preference.burden_of(p.memory.total()),
+                     preference.after_burden(p.iteration, p.memory.total(), search.target_step));
+  };
   // A library that saves nothing is no plan of its own.
-  const std::vector<LayoutPrediction> all = equals;
+  std::vector<LayoutPrediction> all = equals;
+  all.insert(all.end(), rest.begin(), rest.end());
   const auto idle = [&](const LayoutPrediction& p) {
     Layout without = p.plan.layout;
     if (without.expert_exchange == ExpertExchange::all_to_all) return false;
@@ -163,11 +169,7 @@ void put_equals_first(const Workload& workload, const Cluster& cluster, const La
     });
   };
   std::erase_if(equals, idle);
-  const LayoutPreference preference(workload, cluster, space.framework);
-  const auto key = [&](const LayoutPrediction& p) {
-    return std::pair(preference.burden(p.plan, p.micro_batches) + preference.burden_of(p.memory.total()),
-                     preference.after_burden(p.iteration, p.memory.total(), search.target_step));
-  };
+  std::erase_if(rest, idle);
   std::stable_sort(equals.begin(), equals.end(),
                    [&](const LayoutPrediction& a, const LayoutPrediction& b) { return key(a) < key(b); });
   if (!(equals.front().plan.layout == fastest.plan.layout)) advice.fastest = fastest;
@@ -374,24 +376,36 @@ std::optional<LayoutPrediction> beside_products(const Workload& workload, const 
                  [](Layout& layout) { layout.overlap_tensor = TensorOverlap::products; });
 }
 
-/// Where the winner does work again, to save memory or to have larger micro-batches: the best of its degrees that does
-/// not.
-std::optional<LayoutPrediction> without_recomputation(const Workload& workload, const Cluster& cluster,
-                                                      LayoutSpace space, const LayoutAdviceOptions& options,
-                                                      const TimeLeft& left, const LayoutPrediction& winner) {
-  const bool asked = !space.recomputation.empty() || space.some_blocks;
-  const Layout& l = winner.plan.layout;
-  if (l.recomputation == Recomputation::none || asked) return std::nullopt;
-  space.tensor = {l.tensor}, space.context = {l.context}, space.pipeline = {l.pipeline}, space.expert = {l.expert};
+/// The best layout without recomputation, if one fits.
+std::optional<LayoutPrediction> best_without_recomputation(const Workload& workload, const Cluster& cluster,
+                                                           LayoutSpace space, const LayoutAdviceOptions& options,
+                                                           const TimeLeft& left) {
   space.recomputation = {Recomputation::none};
   LayoutSearchOptions search = options.search;
-  search.best = 1;
+  search.best = std::max(options.tuned_layouts, 1U);
   search.frontier = search.explain = false;
   search.progress = nullptr;
   search.time_budget = left.part(next_share);
-  Answer<LayoutSearchResult> found = best_layouts(workload, cluster, space, search);
+  const Answer<LayoutSearchResult> found = best_layouts(workload, cluster, space, search);
   if (!found || found->best.empty()) return std::nullopt;
-  return std::move(found->best.front());
+  LayoutAdviceOptions few = options;
+  few.search = search;
+  return tuned_best(workload, cluster, space, few, left, found->best).front();
+}
+
+/// Where the winner does work again, to save memory or to have larger micro-batches, what is best that does not: of
+/// all degrees and of its own.
+void add_without_recomputation(const Workload& workload, const Cluster& cluster, LayoutSpace space,
+                               const LayoutAdviceOptions& options, const TimeLeft& left, LayoutAdvice& advice) {
+  const bool asked = !space.recomputation.empty() || space.some_blocks;
+  const Layout& l = advice.best.front().plan.layout;
+  if (l.recomputation == Recomputation::none || asked) return;
+  advice.without_recomputation = best_without_recomputation(workload, cluster, space, options, left);
+  if (!advice.without_recomputation || left.over()) return;
+  const auto degrees = [](const Layout& of) { return std::tuple(of.tensor, of.context, of.pipeline, of.expert); };
+  if (degrees(advice.without_recomputation->plan.layout) == degrees(l)) return;
+  space.tensor = {l.tensor}, space.context = {l.context}, space.pipeline = {l.pipeline}, space.expert = {l.expert};
+  advice.of_these_degrees_without_recomputation = best_without_recomputation(workload, cluster, space, options, left);
 }
 
 /// A word that a described model could have, and what it means to the one that has it.
@@ -520,7 +534,10 @@ std::string_view words_of(Objective objective) {
 
 Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                                    const LayoutAdviceOptions& asked) {
+  // Some of what is found is left out of a list: what a library does not shorten, what is like another.
+  constexpr std::uint32_t spare = 6;
   LayoutAdviceOptions options = asked;
+  if (options.search.one_of_kind) options.search.best += spare;
   options.search.layout.memory.autocast = memory_options_of(space.framework).autocast;
   const TimeLeft left(options.search.time_budget);
   LayoutSearchOptions first = options.search;
@@ -541,13 +558,13 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   const bool tuned = text_of(before.plan) != text_of(advice.best.front().plan);
   put_equals_first(workload, cluster, space, options, left, advice);
   const LayoutSpace told = with_runnable_first(workload, cluster, space, options, left, advice);
-  advice.best.resize(std::min<std::size_t>(advice.best.size(), options.search.best));
+  advice.best.resize(std::min<std::size_t>(advice.best.size(), asked.search.best));
   advice.equals = std::min(advice.equals, advice.best.size());
   if (tuned && !advice.fastest && !advice.unrunnable) advice.untuned = before;
   advice.sent_once = sent_once(workload, cluster, told, options, advice.best.front());
   advice.beside_products = beside_products(workload, cluster, told, options, advice.best.front());
   if (options.sensitivity && options.search.objective == Objective::shortest_step && !left.over())
-    advice.without_recomputation = without_recomputation(workload, cluster, told, options, left, advice.best.front());
+    add_without_recomputation(workload, cluster, told, options, left, advice);
   // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.
   const bool by_time = options.search.objective == Objective::shortest_step;
   if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.limited())

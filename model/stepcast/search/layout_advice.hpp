@@ -3,8 +3,8 @@
 //
 // The best layouts are searched with one gradient strategy; for the first few of them the strategy of the
 // data-parallel dimension and its options are then tuned over everything that is exact, and the order is made anew.
-// Beside them stands what data parallelism alone (with ZeRO and recomputation) would reach, what its degrees would
-// reach without recomputation where the winner has some, which options of the model would make it faster, and
+// Beside them stands what data parallelism alone (with ZeRO and recomputation) would reach, what would be best
+// without recomputation where the winner has some, which options of the model would make it faster, and
 // whether the winner stays best on half and on twice the network. The search's time budget bounds all of this
 // together: seven tenths of it go to the first search, and what is not reached in the rest is left as it was
 // searched. Where the shortest step is asked for, the layouts that the model cannot tell from the fastest are
@@ -54,7 +54,7 @@ struct LayoutAdvice {
   std::size_t equals = 0;
   double resolution = 0;
   std::optional<LayoutPrediction> fastest, unrunnable, untuned, data_parallel, sent_once, beside_products,
-      without_recomputation;
+      without_recomputation, of_these_degrees_without_recomputation;
   std::string no_data_parallel;
   std::optional<BatchChoice> other_batch;
   std::vector<ModelOption> faster_options;
@@ -125,10 +125,11 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
     ResultField{"beside_products", &LayoutAdvice::beside_products,
                 "the winner with tensor-parallel messages beside products (overlap_tp=products), if that was not in "
                 "the space and is faster by half a per cent and more"},
-    ResultField{
-        "without_recomputation", &LayoutAdvice::without_recomputation,
-        "where the winner computes layers again, though that was not asked for: the best of its degrees that does "
-        "not, if one fits"},
+    ResultField{"without_recomputation", &LayoutAdvice::without_recomputation,
+                "where the winner computes layers again, though that was not asked for: the best that does not, if one "
+                "fits"},
+    ResultField{"of_these_degrees_without_recomputation", &LayoutAdvice::of_these_degrees_without_recomputation,
+                "the best of the winner's degrees that does not, if one fits and that is another one"},
     ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
     ResultField{"other_batch", &LayoutAdvice::other_batch,
                 "within a fifth of the one asked for, if it trains more samples a second than the answer resolves"},

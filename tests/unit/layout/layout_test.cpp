@@ -301,6 +301,7 @@ TEST_CASE("Layouts that do not work out say why") {
   CHECK(why("layout(tp=8,pp=3)/ddp", 64, 512) == "tp 8 x pp 3 does not make 64 devices");
   CHECK(why("layout(tp=8,dp=4)/ddp", 64, 512) == "tp 8 x dp 4 x pp 1 does not make 64 devices");
   CHECK(why("layout(ep=3)/ddp", 64, 512).find("ep 3 does not divide dp 64") == 0);
+  CHECK(why("layout(chunks=4,mb=1)/ddp", 64, 512) == "chunks are parts of the stages of a pipeline (pp=2 or more)");
   // Experts over the ranks of a stage: with etp=1 those of the tensor group, too.
   CHECK(why("layout(tp=2,pp=8,ep=32,etp=1,sp=on)/ddp", 256, 512) == "works");
   CHECK(why("layout(cp=2,ep=64)/ddp", 64, 512) == "works");

@@ -102,3 +102,33 @@ TEST_CASE("equal numbers of blocks are dealt out where no other division spares 
   CHECK(equal_blocks(model_shape_of(heavy), 4) == Units{11, 10, 10, 11});
   CHECK(equal_blocks(model_shape_of(heavy), 3).empty());
 }
+
+TEST_CASE(
+    "interleaved runs are dealt out so that the busiest device has less to do, none longer than the longest before") {
+  std::mt19937_64 random(6);
+  int shorter = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto devices = static_cast<std::uint32_t>(2 + i % 3), chunks = static_cast<std::uint32_t>(2 + i % 4);
+    const std::uint32_t stages = devices * chunks;
+    std::vector<Seconds> time(stages + std::uniform_int_distribution<std::uint32_t>(0, 2 * stages)(random), Seconds(1));
+    time.front() = Seconds(0.1);
+    time.back() = Seconds(std::uniform_int_distribution<int>(1, 4)(random));
+    std::vector<std::uint32_t> device(stages);
+    for (std::uint32_t v = 0; v < stages; ++v) device[v] = v % devices;
+    const std::vector<std::uint32_t> before = stage_division(time, stages);
+    const std::vector<std::uint32_t> first = sparing_the_busiest(time, before, device);
+    REQUIRE(first.size() == stages + 1);
+    CHECK(first.front() == 0);
+    CHECK(first.back() == time.size());
+    CHECK(std::adjacent_find(first.begin(), first.end(), std::greater_equal<>()) == first.end());
+    CHECK(quality(time, first).longest <= quality(time, before).longest * (1 + 1e-6));
+    CHECK(longest_device(time, first, device) <= longest_device(time, before, device));
+    if (longest_device(time, first, device) < longest_device(time, before, device)) ++shorter;
+  }
+  CHECK(shorter > 20);
+  // Two long parts on one device, two short ones on another.
+  const std::vector<Seconds> units(12, Seconds(1));
+  const std::vector<std::uint32_t> device{0, 1, 2, 0, 1, 2}, first{0, 3, 4, 6, 9, 10, 12};
+  CHECK(longest_device(units, first, device) == Seconds(6));
+  CHECK(longest_device(units, sparing_the_busiest(units, first, device), device) <= Seconds(5));
+}

@@ -193,6 +193,7 @@ TEST_CASE("a winner that computes layers again, unasked, has the best beside it 
   REQUIRE(advice);
   REQUIRE(advice->best.front().plan.layout.recomputation != Recomputation::none);
   REQUIRE(advice->without_recomputation);
+  CHECK_FALSE(advice->of_these_degrees_without_recomputation);  // those are all there are
   LayoutSpace without = space;
   without.recomputation = {Recomputation::none};
   const Answer<LayoutSearchResult> found = best_layouts(workload, cluster, without, options.search);

@@ -156,6 +156,7 @@ void write_layout_search_json(std::ostream& out, const LayoutSearchReport& repor
   const double price = report.options.price_per_device_hour;
   Json json = {{"schema", "stepcast.layout_search/1"}};
   add_subject(json, report.subject);
+  if (report.subject.planned_memory > Bytes(0)) json["memory_cap_bytes"] = report.subject.planned_memory.value();
   json["objective"] = key_of(report.options.objective);
   json["target_step_s"] = known(report.options.target_step.value());
   json["asked_for"] = report.reason.empty();

@@ -205,10 +205,12 @@ std::string words_of(const LayoutPrediction& p) {
     parts.push_back((l.recomputation == Recomputation::modules
                          ? "recomputation of " + recomputation_text(l)
                          : std::string(name_of(l.recomputation)) + " recomputation of activations") +
-                    (l.recomputed_blocks > 0 ? " of the first " + counted(l.recomputed_blocks, "block") +
-                                                   (l.chunks > 1     ? " of each chunk"
-                                                    : l.pipeline > 1 ? " of each stage"
-                                                                     : "")
+                    (l.recomputed_blocks > 0
+                         ? (l.recomputed_blocks == 1 ? " of the first block"
+                                                     : " of the first " + counted(l.recomputed_blocks, "block")) +
+                               (l.chunks > 1     ? " of each chunk"
+                                : l.pipeline > 1 ? " of each stage"
+                                                 : "")
                      : l.recomputed_together > 1 ? ", " + std::to_string(l.recomputed_together) + " blocks at a time"
                                                  : ""));
   add(parts, l.offloaded != 0, offloaded_words(l) + " in the host's memory");

@@ -62,7 +62,7 @@ bool only_data_parallel(const LayoutPrediction& p) {
 
 std::string gain_text(const LayoutAdvice& advice, Objective objective) {
   const LayoutPrediction& best = advice.best.front();
-  if (only_data_parallel(best)) return "none over data parallelism alone, which is best";
+  if (only_data_parallel(best)) return "none over data parallelism alone, which it is";
   if (!advice.data_parallel) return "data parallelism alone does not work: " + advice.no_data_parallel;
   const LayoutPrediction& alone = *advice.data_parallel;
   const bool by_time = objective == Objective::shortest_step;
@@ -79,6 +79,20 @@ std::string network_text(const BandwidthCheck& check, std::string_view link) {
   if (check.better.empty())
     return where + "still best" + (check.whole_space ? "" : " of the layouts below") + ", " + text_of(check.own);
   return where + check.better + " is better, " + text_of(check.best) + " against " + text_of(check.own);
+}
+
+/// Another layout against the best one: "layout(...), 3.4 s and 60 GiB: 20 % longer".
+std::string beside(const LayoutSearchReport& report, const LayoutPrediction& other) {
+  const LayoutPrediction& best = report.advice.best.front();
+  const double ratio = other.iteration / best.iteration;
+  std::string text =
+      text_of(other.plan) + ", " + text_of(other.iteration) + " and " + text_of(other.memory.total()) + ": ";
+  if (ratio > 2) text += fixed(ratio, 1) + " times as long";
+  else if (ratio >= 1) text += percent(ratio - 1) + " longer";
+  else text += percent(1 - ratio) + " shorter, which this answer does not resolve";
+  const Bytes tight = tight_memory_share * report.subject.cluster.device_memory;
+  const bool is_tight = tight > Bytes(0) && other.memory.total() > tight && best.memory.total() <= tight;
+  return text + (is_tight ? ", and its memory is tight" : "");
 }
 
 void write_advice(std::ostream& out, const LayoutSearchReport& report) {
@@ -114,14 +128,11 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                        fixed(batch + std::floor(batch / 5), 0) + " searches such a range)");
   write_space(out, report);
   write_labelled(out, "gain", gain_text(advice, report.options.objective));
-  if (const auto& without = advice.without_recomputation; without) {
-    const double ratio = without->iteration / best.iteration;
-    const std::string share = ratio > 2   ? fixed(ratio, 1) + " times as long"
-                              : ratio < 1 ? percent(1 - ratio) + " shorter"
-                                          : percent(ratio - 1) + " longer";
-    write_labelled(out, "again",
-                   "without recomputation the best of these degrees is " + text_of(without->plan) + ", " +
-                       text_of(without->iteration) + " and " + text_of(without->memory.total()) + ": " + share);
+  if (advice.without_recomputation) {
+    std::string text = "without recomputation the best is " + beside(report, *advice.without_recomputation);
+    if (const auto& own = advice.of_these_degrees_without_recomputation; own)
+      text += "; with the same degrees it is " + beside(report, *own);
+    write_labelled(out, "again", text);
   }
   const auto less = [&](const LayoutPrediction& other) {
     return text_of(other.iteration) + ", " + percent(1 - other.iteration / best.iteration) + " less";
@@ -142,7 +153,7 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
     write_labelled(out, "also try",
                    faster.option + " in the model, " + std::string(faster.what) + ": " +
                        (same ? "this layout" : text_of(faster.best.plan)) + " takes " + text_of(faster.best.iteration) +
-                       ", " + percent(faster.shorter) + " less");
+                       ", " + percent(1 - faster.best.iteration / best.iteration) + " less");
   }
   if (advice.untuned)
     write_labelled(out, "gradients",

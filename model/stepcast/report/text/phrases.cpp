@@ -302,8 +302,9 @@ void write_grounds(std::ostream& out, const Profile& profile, const Cluster& clu
 
 void write_equals(std::ostream& out, std::size_t count, std::string_view by, std::string_view first) {
   if (count < 2) return;
-  const std::string text = "Plans 1 to " + std::to_string(count) + " differ by less than " + std::string(by) +
-                           ": this answer cannot tell them apart. " + std::string(first) + " stands first.";
+  const std::string text = std::string(count == 2 ? "Plans 1 and " : "Plans 1 to ") + std::to_string(count) +
+                           " differ by less than " + std::string(by) + ": this answer cannot tell them apart. " +
+                           std::string(first) + " stands first.";
   out << '\n';
   for (const std::string& line : wrapped(text, page_of(out).width)) out << line << '\n';
 }
