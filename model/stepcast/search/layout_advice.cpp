@@ -237,13 +237,17 @@ void add_data_parallel(const Workload& workload, const Cluster& cluster, const L
   advice.data_parallel = tuned_best(workload, cluster, part, few, left, alone->best).front();
 }
 
-/// Puts the best data-parallel layout, which was tuned beyond what the search saw, to its place.
+/// Puts the best data-parallel layout, which was tuned beyond what the search saw, to its place: none behind all that
+/// was found, where others that were not found may be better.
 void merge_data_parallel(LayoutAdvice& advice, Objective objective) {
   if (!advice.data_parallel) return;
   const LayoutPrediction& alone = *advice.data_parallel;
-  std::erase_if(advice.best, [&](const LayoutPrediction& p) { return p.plan.layout == alone.plan.layout; });
+  const bool was_found =
+      std::erase_if(advice.best, [&](const LayoutPrediction& p) { return p.plan.layout == alone.plan.layout; }) > 0;
   advice.best.push_back(alone);
   sort_by(objective, advice.best);
+  if (!was_found && advice.best.size() > 1 && advice.best.back().plan.layout == alone.plan.layout)
+    advice.best.pop_back();
 }
 
 Seconds time_on(const Workload& workload, const Cluster& cluster, const LayoutPrediction& layout,
