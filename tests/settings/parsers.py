@@ -225,7 +225,8 @@ class Torch:
             lines = text.replace('"cuda"', '"cpu"')
             if settings["framework"] == "PyTorch DDP":  # of one process
                 lines = re.sub(r'init_device_mesh\("cpu", \(\d+, \d+\)', 'init_device_mesh("cpu", (1, 1)', lines)
-            lines = lines.replace("schedule.step(*([batch] if first else []), target=labels if last else None)", "schedule.step")  # nobody answers its messages
+            step = "schedule.step(*([batch] if first else []), target=labels if last else None)"
+            lines = lines.replace(step, "schedule.step")  # nobody answers its messages
             exec(compile(lines, "settings", "exec"), names)
         finally:
             distributed.destroy_process_group()

@@ -401,7 +401,8 @@ std::string why_not_megatron(const LaunchInput& in) {
 
 namespace {
 
-/// The least version of Transformer Engine that it asks for (mcore_fsdp_adapter.py, arguments.py); empty: any.
+/// The least version of Transformer Engine that it checks for
+/// (mcore_fsdp_adapter.py, arguments.py); empty: none.
 std::string_view least_engine(const LaunchInput& in) {
   const bool fused = !in.workload.shape || in.workload.shape->fused_accumulation;
   if (in.layout.zero >= 2 && fused) return "2.10";

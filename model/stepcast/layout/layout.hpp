@@ -135,7 +135,8 @@ struct Layout {
   /// Innermost (neighbouring ranks) first.
   std::array<Dimension, dimension_count> order = {Dimension::tensor, Dimension::context, Dimension::data,
                                                   Dimension::pipeline};
-  std::vector<std::uint32_t> stage_units;  ///< units of each stage (chunk by chunk); empty: balanced by time
+  std::vector<std::uint32_t>
+      stage_units;  ///< units of each stage (chunk by chunk); empty: equal blocks, or balanced by time
   /// In forward order, neighbours different; empty: all units as `tensor`, `zero` and `recomputation` say. Else those
   /// are left as they are, `tensor` is resolved to the least of the units', and there is no other way of dividing.
   std::vector<UnitChoice> unit_choices;

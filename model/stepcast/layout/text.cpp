@@ -334,7 +334,7 @@ constexpr std::array<Field, 33> fields{{
     count<&Layout::depth, 1>("depth", "of scheme 2.5d; 1"),
     {"order", "dimensions from neighbouring ranks outwards; tp-cp-dp-pp",
      [](Layout& l, std::string_view value, const SpecPlace& place) { l.order = order_of(value, place); }, order_text},
-    {"stages", "units of each stage (of each chunk), such as 3+4+4+3; balanced by time",
+    {"stages", "units of each stage (of each chunk), such as 3+4+4+3; equal blocks or balanced by time",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
        l.stage_units.clear();
        for_each_part(value, place, '+', [&](std::string_view part, const SpecPlace& here) {

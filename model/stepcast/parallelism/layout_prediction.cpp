@@ -173,10 +173,11 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   set_interval(state, p);
   const PassParts& passes = e.pipeline->devices[shown].parts;
   p.bound = bound_of(p, state.cluster, passes.idle > Seconds(0) || 2 * passes.paced > passes.compute);
-  p.assumed = assumptions_of(state.workload, state.cluster, e.layout, plan.gradients, p.stages);
+  p.assumed = assumptions_of(state.workload, state.cluster, e.layout, plan.gradients);
   const double times = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
   for (const std::string& text :
-       {ring_text(e.layout, passes.ring * times, p.breakdown.context), micro_batch_text(state, e)})
+       {division_text(state.workload, e.layout, p), ring_text(e.layout, passes.ring * times, p.breakdown.context),
+        micro_batch_text(state, e)})
     if (!text.empty()) p.assumed.push_back(text);
   for (std::string& text : offload_texts(e.layout, state.cluster, e.host)) p.assumed.push_back(std::move(text));
   p.warnings = warnings_of(state.workload, state.cluster, e.layout, plan.gradients, cap);

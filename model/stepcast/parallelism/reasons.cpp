@@ -5,6 +5,7 @@
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/layout/process_group.hpp>
 #include <stepcast/parallelism/reasons.hpp>
+#include <stepcast/parallelism/stage_division.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -111,7 +112,7 @@ std::string overlap_text(KernelSet kernels, TensorOverlap overlap) {
 }  // namespace
 
 std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluster, const Layout& l,
-                                        const PlanSpec& plan, std::span<const StageSummary> stages) {
+                                        const PlanSpec& plan) {
   std::vector<std::string> out = w.assumed;
   if (l.pipeline > 1 && l.tensor > 1 && !l.sequence_parallel && l.scheme->name == "1d")
     out.push_back("stages send a part of the activations per device and gather them (Megatron-LM's scatter-gather)");
@@ -172,14 +173,16 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
     out.push_back("ZeRO's gathered parameters travel as they are: compression is of gradients");
   if (w.input > Seconds(0) || w.input_period > Seconds(0))
     out.push_back("the loaders of a machine are shared by the replicas that it feeds; the first device of each loads");
-  if (l.pipeline > 1 && l.stage_units.empty() && stages.size() > 1) {
-    const auto [least, most] = std::minmax_element(stages.begin(), stages.end(),
-                                                   [](const auto& a, const auto& b) { return a.units < b.units; });
-    if (least->units != most->units)
-      out.push_back("units are dealt to stages by time, " + std::to_string(least->units) + " to " +
-                    std::to_string(most->units) + " a stage; stages= says otherwise");
-  }
   return out;
+}
+
+std::string division_text(const Workload& w, const Layout& l, const LayoutPrediction& p) {
+  if (l.pipeline == 1 || !l.stage_units.empty() || p.stages.size() < 2) return {};
+  if (w.shape && p.stage_units == equal_blocks(*w.shape, l.pipeline * l.chunks)) return {};
+  const auto [least, most] = std::ranges::minmax_element(p.stages, {}, &StageSummary::units);
+  if (least->units == most->units) return {};
+  return "units are dealt to stages by time, " + std::to_string(least->units) + " to " + std::to_string(most->units) +
+         " a stage; stages= says otherwise";
 }
 
 std::string ring_text(const Layout& l, Seconds ring, Seconds exposed) {

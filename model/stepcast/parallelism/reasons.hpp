@@ -17,8 +17,9 @@ namespace stepcast {
 /// The largest part of the step that is not compute, with what could be done about it. `host_paced`: passes take as
 /// long as the host issues their kernels.
 [[nodiscard]] std::string bound_of(const LayoutPrediction&, const Cluster&, bool host_paced);
-[[nodiscard]] std::vector<std::string> assumptions_of(const Workload&, const Cluster&, const Layout&, const PlanSpec&,
-                                                      std::span<const StageSummary>);
+[[nodiscard]] std::vector<std::string> assumptions_of(const Workload&, const Cluster&, const Layout&, const PlanSpec&);
+/// How many units the stages have where those are dealt out by time; empty: equal numbers, or as the layout says.
+[[nodiscard]] std::string division_text(const Workload&, const Layout&, const LayoutPrediction&);
 /// Who chose the micro-batch, and how; empty where the layout says it, or there is one.
 [[nodiscard]] std::string micro_batch_text(const LayoutTables&, const EvaluatedLayout&);
 /// What context parallelism sends in a step, and how much of it nothing hides; empty: the layout has none.

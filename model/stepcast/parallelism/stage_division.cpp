@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace stepcast {
@@ -189,12 +190,14 @@ std::vector<std::uint32_t> sparing_the_busiest(std::span<const Seconds> time, st
 }
 
 std::vector<std::uint32_t> equal_blocks(const ModelShape& shape, std::int64_t stages) {
-  const auto blocks = std::max_element(shape.units.begin(), shape.units.end(),
-                                       [](const auto& a, const auto& b) { return a.repetitions < b.repetitions; });
-  if (stages < 2 || blocks == shape.units.end() || blocks->repetitions % stages != 0) return {};
-  std::vector<std::uint32_t> units(std::size_t(stages), std::uint32_t(blocks->repetitions / stages));
-  for (auto u = shape.units.begin(); u != blocks; ++u) units.front() += std::uint32_t(u->repetitions);
-  for (auto u = blocks + 1; u != shape.units.end(); ++u) units.back() += std::uint32_t(u->repetitions);
+  if (stages < 2 || shape.units.size() < 3) return {};
+  const auto first = shape.units.begin() + 1, last = shape.units.end() - 1;
+  const std::int64_t blocks =
+      std::accumulate(first, last, std::int64_t{0}, [](std::int64_t n, const auto& u) { return n + u.repetitions; });
+  if (blocks % stages != 0) return {};
+  std::vector<std::uint32_t> units(std::size_t(stages), std::uint32_t(blocks / stages));
+  units.front() += std::uint32_t(shape.units.front().repetitions);
+  units.back() += std::uint32_t(shape.units.back().repetitions);
   return units;
 }
 

@@ -26,8 +26,9 @@ namespace stepcast {
 /// What the busiest device has to do of units that are divided so.
 [[nodiscard]] Seconds longest_device(std::span<const Seconds> time, std::span<const std::uint32_t> first,
                                      std::span<const std::uint32_t> device);
-/// Units of each stage where all hold the same number of blocks, the embedding beside the first of them, the head
-/// beside the last. Empty where blocks do not divide, or there is one stage.
+/// Units of each stage where all hold the same number of blocks (what lies between the first and the last of a model's
+/// units), the embedding beside the first of them, the head beside the last. Empty where blocks do not divide, or there
+/// is one stage.
 [[nodiscard]] std::vector<std::uint32_t> equal_blocks(const ModelShape&, std::int64_t stages);
 
 }  // namespace stepcast

@@ -1,4 +1,5 @@
 // The units of a stage one after the other: their passes, what sharding adds, and what they keep.
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/parallelism/sharded_pass.hpp>
 #include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/parallelism/stages.hpp>
@@ -224,9 +225,6 @@ std::vector<std::uint32_t> devices_of(const Layout& l, std::uint32_t virtual_sta
   return device;
 }
 
-/// By so much the busiest device has to have less to do for stages of unequal numbers of blocks.
-constexpr double worth_unequal_stages = 0.005;
-
 std::vector<std::uint32_t> first_units(std::span<const std::uint32_t> units) {
   std::vector<std::uint32_t> first{0};
   for (const std::uint32_t n : units) first.push_back(first.back() + n);
@@ -234,7 +232,7 @@ std::vector<std::uint32_t> first_units(std::span<const std::uint32_t> units) {
 }
 
 /// First unit of each virtual stage, and the number of units. Equal numbers of blocks, which is what programs do unless
-/// they are told otherwise, where no other division spares the busiest device anything.
+/// they are told otherwise, where the division by time spares the busiest device nothing.
 std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit& split, const Layout& l,
                                     std::uint32_t virtual_stages) {
   if (!l.stage_units.empty()) return first_units(l.stage_units);
@@ -243,7 +241,7 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
     const auto unit = static_cast<std::uint32_t>(of_kind.size());
     // Of some blocks every stage does as many again, which moves none of them.
     const Recomputation r = l.recomputed_blocks > 0 ? Recomputation::none : split.layout(unit, l).recomputation;
-    // Nor does what ZeRO adds, of which no search could say beforehand where it does.
+    // What ZeRO adds to passes is left out, so that layouts that differ in it alone have the same stages.
     const UnitPasses passes = unit_passes(u, r, {}), issue = issued(u, r, 0, false);
     of_kind.push_back(std::max(passes.forward + passes.backward, issue.forward + issue.backward));
   }
@@ -256,7 +254,7 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
   if (even.size() != balanced.size() && l.chunks > 1) return sparing_the_busiest(time, std::move(balanced), device);
   if (even.size() != balanced.size() || even.back() != balanced.back() || even == balanced) return balanced;
   const Seconds least = longest_device(time, balanced, device);
-  return longest_device(time, even, device) <= least * (1 + worth_unequal_stages) ? even : balanced;
+  return longest_device(time, even, device) <= least * (1 + indifference) ? even : balanced;
 }
 
 std::string_view where_modules_are(RecomputedModule m) {
@@ -582,8 +580,6 @@ void offload_activations(VirtualStage& stage, ChunkTimes& times, BytesPerSecond 
 }
 
 }  // namespace
-
-namespace {}  // namespace
 
 bool deals_by_device(const Layout& l) { return l.chunks > 1 && l.stage_units.empty(); }
 

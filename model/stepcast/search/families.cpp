@@ -161,7 +161,7 @@ class Families {
     }
   }
 
-  // A pipeline goes at the pace of its longest chunk: blocks divide evenly among them, or the longest has at most a
+  // A pipeline waits for its longest chunk: blocks divide evenly among them, or the longest has at most a
   // quarter more units than the mean.
   [[nodiscard]] bool even_enough(std::int64_t parts) const {
     const std::int64_t longest = (units_ + parts - 1) / parts;

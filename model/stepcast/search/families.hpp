@@ -71,7 +71,8 @@ class LayoutFamilies {
 /// `blocks`: of full recomputation of some blocks how many of a stage; 0: all.
 [[nodiscard]] Layout layout_of(const LayoutFamily&, const LayoutSwitches&, std::uint32_t blocks = 0);
 /// The same but for what overlaps, for the number of parts of an interleaved stage and for how many blocks are done
-/// again, where some are: whoever looks at a few layouts wants to see one of these.
+/// again, where some are: whoever looks at a few layouts wants to see one of these. Plans for gradients
+/// are not looked at.
 [[nodiscard]] bool of_one_kind(Layout, const Layout&);
 /// Samples of a step: as asked for, else the traced batch on every device (1 where nothing was traced).
 [[nodiscard]] double global_batch_of(const Workload&, const Cluster&, const LayoutOptions&);

@@ -175,16 +175,24 @@ void put_equals_first(const Workload& workload, const Cluster& cluster, const La
   if (!(equals.front().plan.layout == fastest.plan.layout)) advice.fastest = fastest;
   const std::size_t so_many = equals.size();
   equals.insert(equals.end(), rest.begin(), rest.end());
-  advice.best.clear();
-  advice.equals = 0;
-  for (std::size_t i = 0; i < equals.size(); ++i) {
-    if (options.search.one_of_kind && std::ranges::any_of(advice.best, [&](const LayoutPrediction& before) {
-          return of_one_kind(before.plan.layout, equals[i].plan.layout);
-        }))
+  advice.best = std::move(equals);
+  advice.equals = so_many;
+}
+
+/// Leaves the first layout of each kind.
+void leave_one_of_each_kind(LayoutAdvice& advice) {
+  std::vector<LayoutPrediction> left;
+  std::size_t equals = 0;
+  for (std::size_t i = 0; i < advice.best.size(); ++i) {
+    LayoutPrediction& p = advice.best[i];
+    if (std::ranges::any_of(
+            left, [&](const LayoutPrediction& before) { return of_one_kind(before.plan.layout, p.plan.layout); }))
       continue;
-    advice.best.push_back(std::move(equals[i]));
-    if (i < so_many) ++advice.equals;
+    left.push_back(std::move(p));
+    if (i < advice.equals) ++equals;
   }
+  advice.best = std::move(left);
+  advice.equals = equals;
 }
 
 /// The best few layouts of a part of the space whose gradients any strategy can carry: ZeRO's stages fix how they
@@ -394,7 +402,13 @@ std::optional<LayoutPrediction> best_without_recomputation(const Workload& workl
   if (!found || found->best.empty()) return std::nullopt;
   LayoutAdviceOptions few = options;
   few.search = search;
-  return tuned_best(workload, cluster, space, few, left, found->best).front();
+  std::vector<LayoutPrediction> tuned = tuned_best(workload, cluster, space, few, left, found->best);
+  if (space.runnable)
+    std::erase_if(tuned, [&](const LayoutPrediction& p) {
+      return !why_not_launched(workload, p.plan, p.micro_batches, space.framework).empty();
+    });
+  if (tuned.empty()) return found->best.front();
+  return std::move(tuned.front());
 }
 
 /// Where the winner does work again, to save memory or to have larger micro-batches, what is best that does not: of
@@ -404,6 +418,8 @@ void add_without_recomputation(const Workload& workload, const Cluster& cluster,
   const bool asked = !space.recomputation.empty() || space.some_blocks;
   const Layout& l = advice.best.front().plan.layout;
   if (l.recomputation == Recomputation::none || asked) return;
+  const LayoutPrediction& winner = advice.best.front();
+  space.runnable |= why_not_launched(workload, winner.plan, winner.micro_batches, space.framework).empty();
   advice.without_recomputation = best_without_recomputation(workload, cluster, space, options, left);
   if (!advice.without_recomputation || left.over()) return;
   const auto degrees = [](const Layout& of) { return std::tuple(of.tensor, of.context, of.pipeline, of.expert); };
@@ -562,6 +578,7 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   const bool tuned = text_of(before.plan) != text_of(advice.best.front().plan);
   put_equals_first(workload, cluster, space, options, left, advice);
   const LayoutSpace told = with_runnable_first(workload, cluster, space, options, left, advice);
+  if (options.search.one_of_kind) leave_one_of_each_kind(advice);
   advice.best.resize(std::min<std::size_t>(advice.best.size(), asked.search.best));
   advice.equals = std::min(advice.equals, advice.best.size());
   if (tuned && !advice.fastest && !advice.unrunnable) advice.untuned = before;

@@ -108,7 +108,7 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
     ResultField{"frontier", [](const LayoutAdvice& a) { return a.search.frontier; }, "of step time and memory",
                 ShownAs::json_only},
     ResultField{"best", &LayoutAdvice::best,
-                "with tuned gradients, equals first, then by step; as many as the search returned"},
+                "with tuned gradients, equals first, then by step; at most as many as asked for"},
     ResultField{"equals", &LayoutAdvice::equals,
                 "so many of `best`, from the first on, are not to be told from the fastest"},
     ResultField{"resolution", &LayoutAdvice::resolution, "the share of a step within which they are not"},

@@ -95,6 +95,8 @@ class LayoutSearch {
   }
 
   [[nodiscard]] bool empty() const { return parts_.empty(); }
+  LayoutSearch(const LayoutSearch&) = delete;
+  LayoutSearch& operator=(const LayoutSearch&) = delete;
   LayoutSearchResult run();
 
  private:
@@ -127,12 +129,16 @@ class LayoutSearch {
   std::vector<SearchNode> next_batch();
   bool stopped();
   void finish();
+  [[nodiscard]] Layout layout_at(const LayoutCandidate& c) const {
+    const LayoutFamilies& families = *parts_[c.part].families;
+    const LayoutFamily& family = families.families()[c.family];
+    return layout_of(family, families.switches(family)[c.switches], c.blocks);
+  }
   [[nodiscard]] LayoutPlan plan_of(const LayoutCandidate&) const;
   [[nodiscard]] LayoutIncumbents::OfOneKind kinds(bool told_apart) const {
     if (!told_apart) return {};
-    return [this](const LayoutCandidate& a, const LayoutCandidate& b) {
-      return of_one_kind(plan_of(a).layout, plan_of(b).layout);
-    };
+    return
+        [this](const LayoutCandidate& a, const LayoutCandidate& b) { return of_one_kind(layout_at(a), layout_at(b)); };
   }
 
   const Workload& workload_;
@@ -362,9 +368,7 @@ bool LayoutSearch::stopped() {
 
 LayoutPlan LayoutSearch::plan_of(const LayoutCandidate& c) const {
   const LayoutFamilies& families = *parts_[c.part].families;
-  const LayoutFamily& family = families.families()[c.family];
-  const LayoutSwitches& switches = families.switches(family)[c.switches];
-  return {layout_of(family, switches, c.blocks), families.gradients()[switches.gradients]};
+  return {layout_at(c), families.gradients()[families.switches(families.families()[c.family])[c.switches].gradients]};
 }
 
 LayoutSearchResult LayoutSearch::run() {

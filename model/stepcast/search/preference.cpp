@@ -1,4 +1,4 @@
-// Burdens are weighted so that what comes first in the header outweighs all that follows.
+// What no framework runs and what nobody does outweigh all else; the rest is weighed in switches.
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/search/preference.hpp>
 

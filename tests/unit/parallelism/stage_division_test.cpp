@@ -101,6 +101,11 @@ TEST_CASE("equal numbers of blocks are dealt out where no other division spares 
   CHECK(uneven.back() < uneven.front());
   CHECK(equal_blocks(model_shape_of(heavy), 4) == Units{11, 10, 10, 11});
   CHECK(equal_blocks(model_shape_of(heavy), 3).empty());
+  // Layers without experts are blocks, too.
+  constexpr const char* mixed =
+      "llama:hidden=512,layers=8,heads=8,seq=512,vocab=6000,ffn=256,experts=8,topk=2,dense=2,dense_ffn=1024";
+  CHECK(equal_blocks(model_shape_of(mixed), 4) == Units{3, 2, 2, 3});
+  CHECK(equal_blocks(model_shape_of(mixed), 3).empty());
 }
 
 TEST_CASE(

@@ -2,7 +2,9 @@
 #include "helpers/layout_machines.hpp"
 
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/prediction/recommend.hpp>
+#include <stepcast/search/families.hpp>
 #include <stepcast/search/layout_advice.hpp>
 #include <stepcast/search/preference.hpp>
 
@@ -204,4 +206,49 @@ TEST_CASE("a winner that computes layers again, unasked, has the best beside it 
   const Answer<LayoutAdvice> asked = layout_advice(workload, cluster, space, options);
   REQUIRE(asked);
   CHECK_FALSE(asked->without_recomputation);
+}
+
+TEST_CASE("a list has one layout of each kind, as many as were asked for, whatever is looked for") {
+  const Workload workload = described("gpt:hidden=2048,layers=24,heads=16,seq=1024");
+  const Cluster cluster = cluster_of_flags(16, 8, "10GbE");
+  for (const Objective objective : {Objective::shortest_step, Objective::least_memory}) {
+    LayoutAdviceOptions options;
+    options.search.layout.global_batch = 256;
+    options.search.objective = objective;
+    options.search.one_of_kind = true;
+    options.search.best = 8;
+    const Answer<LayoutAdvice> advice = layout_advice(workload, cluster, {}, options);
+    REQUIRE(advice);
+    CHECK(advice->best.size() == 8);
+    CHECK(advice->equals <= advice->best.size());
+    for (std::size_t i = 0; i < advice->best.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        CHECK_FALSE(of_one_kind(advice->best[j].plan.layout, advice->best[i].plan.layout));
+  }
+}
+
+TEST_CASE("what would be best without recomputation is run by some framework where the winner is") {
+  const Workload workload = described("gpt:hidden=2048,layers=24,heads=16,seq=1024");
+  Cluster cluster = cluster_of_flags(16, 8, "10GbE");
+  cluster.device_memory = Bytes(40e9);
+  LayoutAdviceOptions options;
+  options.search.layout.global_batch = 256;
+  options.search.layout.memory_cap = Bytes(12e9);
+  int told = 0;
+  for (const std::int64_t most : {1, 2, 4}) {
+    LayoutSpace space;
+    space.tensor = {1};
+    for (std::int64_t p = 1; p <= most; p *= 2) space.pipeline.push_back(p);
+    const Answer<LayoutAdvice> advice = layout_advice(workload, cluster, space, options);
+    REQUIRE(advice);
+    if (advice->best.empty()) continue;
+    const LayoutPrediction& winner = advice->best.front();
+    for (const auto& without : {advice->without_recomputation, advice->of_these_degrees_without_recomputation}) {
+      if (!without || !why_not_launched(workload, winner.plan, winner.micro_batches, {}).empty()) continue;
+      CHECK(without->plan.layout.recomputation == Recomputation::none);
+      CHECK(why_not_launched(workload, without->plan, without->micro_batches, {}).empty());
+      ++told;
+    }
+  }
+  CHECK(told > 0);
 }

@@ -324,7 +324,7 @@ constexpr const char* large_model = "llama:hidden=8192,layers=16,heads=64,seq=40
 
 }  // namespace
 
-TEST_CASE("of equals: what comes first in the order outweighs all that follows") {
+TEST_CASE("of equals: dimensions, memory that is tight, switches, groups and parts weigh in this order") {
   const Burdens small(small_model), large(large_model);
   // Each is less than the next.
   const std::vector<std::pair<const Burdens*, std::vector<const char*>>> orders = {

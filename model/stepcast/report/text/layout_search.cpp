@@ -89,7 +89,9 @@ std::string beside(const LayoutSearchReport& report, const LayoutPrediction& oth
       text_of(other.plan) + ", " + text_of(other.iteration) + " and " + text_of(other.memory.total()) + ": ";
   if (ratio > 2) text += fixed(ratio, 1) + " times as long";
   else if (ratio >= 1) text += percent(ratio - 1) + " longer";
-  else text += percent(1 - ratio) + " shorter, which this answer does not resolve";
+  else
+    text += percent(1 - ratio) + " shorter" +
+            (1 / ratio - 1 <= report.advice.resolution ? ", which this answer does not resolve" : "");
   const Bytes tight = tight_memory_share * report.subject.cluster.device_memory;
   const bool is_tight = tight > Bytes(0) && other.memory.total() > tight && best.memory.total() <= tight;
   return text + (is_tight ? ", and its memory is tight" : "");
