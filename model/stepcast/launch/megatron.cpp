@@ -1,6 +1,7 @@
 // Megatron-LM: degrees, schedule, recomputation and the shape of the model as arguments of pretrain_gpt.py.
 #include <stepcast/base/text.hpp>
 #include <stepcast/launch/frameworks.hpp>
+#include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 
 #include <algorithm>
@@ -28,9 +29,9 @@ std::vector<std::int64_t> blocks_of_stages(const LaunchInput& in) {
 
 /// Whether the stages hold equal numbers of blocks, as Megatron-LM deals them out by itself.
 bool deals_evenly(const LaunchInput& in) {
-  if (in.blocks() % (in.layout.pipeline * in.layout.chunks) != 0) return false;
-  const std::vector<std::int64_t> blocks = places_units(in) ? blocks_of_stages(in) : std::vector<std::int64_t>{};
-  return std::adjacent_find(blocks.begin(), blocks.end(), std::not_equal_to<>()) == blocks.end();
+  const std::int64_t stages = in.layout.pipeline * in.layout.chunks;
+  if (in.stage_units.empty() || !places_units(in)) return in.blocks() % stages == 0;
+  return std::ranges::equal(in.stage_units, equal_blocks(*in.workload.shape, stages));
 }
 
 /// "Ett|(tt|)*5ttL": E the embedding, t a block, L the head, a bar behind every stage but the last.
@@ -401,8 +402,7 @@ std::string why_not_megatron(const LaunchInput& in) {
 
 namespace {
 
-/// The least version of Transformer Engine that it checks for
-/// (mcore_fsdp_adapter.py, arguments.py); empty: none.
+/// The least version of Transformer Engine that it checks for (mcore_fsdp_adapter.py, arguments.py); empty: none.
 std::string_view least_engine(const LaunchInput& in) {
   const bool fused = !in.workload.shape || in.workload.shape->fused_accumulation;
   if (in.layout.zero >= 2 && fused) return "2.10";

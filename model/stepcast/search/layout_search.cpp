@@ -78,7 +78,7 @@ class LayoutSearch {
         options_(options),
         scale_(options),
         preference_(workload, cluster, space.framework),
-        found_(options.best, kinds(options.one_of_kind)) {
+        found_(options.best, kinds_of(options)) {
     options_.layout.global_batch = global_batch_of(workload, cluster, options.layout);
     options_.layout.memory.autocast = memory_options_of(space.framework).autocast;
     cap_ = memory_cap_of(options.layout, cluster);
@@ -94,9 +94,10 @@ class LayoutSearch {
     }
   }
 
-  [[nodiscard]] bool empty() const { return parts_.empty(); }
   LayoutSearch(const LayoutSearch&) = delete;
   LayoutSearch& operator=(const LayoutSearch&) = delete;
+
+  [[nodiscard]] bool empty() const { return parts_.empty(); }
   LayoutSearchResult run();
 
  private:
@@ -135,8 +136,8 @@ class LayoutSearch {
     return layout_of(family, families.switches(family)[c.switches], c.blocks);
   }
   [[nodiscard]] LayoutPlan plan_of(const LayoutCandidate&) const;
-  [[nodiscard]] LayoutIncumbents::OfOneKind kinds(bool told_apart) const {
-    if (!told_apart) return {};
+  [[nodiscard]] LayoutIncumbents::OfOneKind kinds_of(const LayoutSearchOptions& options) const {
+    if (!options.one_of_kind) return {};
     return
         [this](const LayoutCandidate& a, const LayoutCandidate& b) { return of_one_kind(layout_at(a), layout_at(b)); };
   }

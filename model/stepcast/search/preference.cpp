@@ -8,6 +8,7 @@
 namespace stepcast {
 namespace {
 
+// A judgement, not a measurement: in switches, what it takes to set up and to debug.
 constexpr double runs_nowhere = 1000, unusual = 100, dimension = 10, tight = 8, doubling = 0.02, chunk = 0.002;
 constexpr double tokens_of_context_parallelism = 16384;
 constexpr double small_share = 0.25, enough_share = 0.6;
