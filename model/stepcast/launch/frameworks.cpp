@@ -37,6 +37,11 @@ double LaunchInput::bucket_elements() const {
   return 0;
 }
 
+bool LaunchInput::states_gradient_options() const {
+  const Strategy* strategy = plan.gradients.strategy;
+  return strategy != nullptr && plan.gradients.options != standard_options(*strategy);
+}
+
 bool LaunchInput::sums_in_bf16() const {
   return has_copies(workload) && workload.dtype == DataType::bf16 && workload.bytes_of_gradient < 4;
 }

@@ -31,6 +31,8 @@ struct LaunchInput {
   [[nodiscard]] std::int64_t blocks() const;
   /// The buckets in which all-reduce sends gradients, in elements; 0: the plan sends them otherwise.
   [[nodiscard]] double bucket_elements() const;
+  /// The plan says how large they are, or anything else of the gradients' way, that is not its strategy's standard.
+  [[nodiscard]] bool states_gradient_options() const;
   /// Its passes are recorded as a CUDA graph (launch=graphs).
   [[nodiscard]] bool recorded() const { return workload.shape && workload.shape->launch == KernelLaunch::graphs; }
   /// Gradients of weights that autocast casts travel in bfloat16 (gradients=bf16).

@@ -264,8 +264,10 @@ void add_state(const LaunchInput& in, Arguments& out) {
   if (l.overlap_gradients) {
     out.flag("overlap-grad-reduce");
     if (l.zero == 3 || (l.zero > 0 && l.overlap_gather)) out.flag("overlap-param-gather");
-    if (const double bucket = in.bucket_elements(); bucket > 0 && l.data > 1 && l.zero <= 1)
-      out.option("ddp-bucket-size", std::int64_t(bucket));
+    // Its own are of 40 million elements, or a million for each replica: a standard plan's step is longer by 0.1 to 0.3
+    // %.
+    const double bucket = in.states_gradient_options() ? in.bucket_elements() : 0;
+    if (bucket > 0 && l.data > 1 && l.zero <= 1) out.option("ddp-bucket-size", std::int64_t(bucket));
   }
   if (l.recomputation == Recomputation::selective) out.option("recompute-granularity", "selective");
   if (l.recomputation == Recomputation::modules) {

@@ -99,6 +99,8 @@ struct LayoutOptions {
 /// sure, and below it not everything.
 inline constexpr double planned_memory_share = 0.90;
 inline constexpr double tight_memory_share = 0.85;
+/// The most that is proposed where nothing fits in what is planned with: a judgement, not a measurement.
+inline constexpr double most_memory_share = 0.95;
 /// 0: none.
 [[nodiscard]] Bytes memory_cap_of(const LayoutOptions&, const Cluster&);
 

@@ -40,7 +40,7 @@ std::vector<std::int64_t> promising_batches(const std::set<std::int64_t>& degree
 
 std::optional<BatchChoice> best_batch(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                                       const LayoutSearchOptions& options, const std::vector<std::int64_t>& batches,
-                                      double to_beat) {
+                                      double to_beat, double resolved) {
   std::optional<BatchChoice> best;
   LayoutSearchOptions search = options;
   search.objective = Objective::shortest_step;
@@ -53,7 +53,7 @@ std::optional<BatchChoice> best_batch(const Workload& workload, const Cluster& c
     const Answer<LayoutSearchResult> found = best_layouts(workload, cluster, space, search);
     if (!found || found->best.empty() || found->best.front().throughput_samples_per_s <= to_beat) continue;
     best = BatchChoice{batch, found->best.front()};
-    to_beat = best->best.throughput_samples_per_s;
+    to_beat = best->best.throughput_samples_per_s * (1 + resolved);
   }
   return best;
 }

@@ -28,10 +28,11 @@ struct BatchChoice {
   std::int64_t global_batch = 0;
   LayoutPrediction best;
 };
-/// The one of `batches` whose best layout trains more samples a second than `to_beat`, and most; nothing where none
-/// does, or no layout fits.
+/// The one of `batches` whose best layout trains more samples a second than `to_beat`, and most, a later one by the
+/// share `resolved` more than the one before it; nothing where none does, or no layout fits.
 [[nodiscard]] std::optional<BatchChoice> best_batch(const Workload&, const Cluster&, const LayoutSpace&,
                                                     const LayoutSearchOptions&,
-                                                    const std::vector<std::int64_t>& batches, double to_beat);
+                                                    const std::vector<std::int64_t>& batches, double to_beat,
+                                                    double resolved = 0);
 
 }  // namespace stepcast

@@ -351,7 +351,7 @@ std::optional<BatchChoice> other_batch_of(const Workload& workload, const Cluste
   std::erase_if(batches, [&](std::int64_t b) { return undivided(b) >= undivided(batch); });
   const LayoutPrediction& fastest = advice.fastest ? *advice.fastest : advice.best.front();
   return best_batch(workload, cluster, space, options.search, batches,
-                    fastest.throughput_samples_per_s * (1 + advice.resolution));
+                    fastest.throughput_samples_per_s * (1 + advice.resolution), advice.resolution);
 }
 
 /// The winner with something else in its layout, if that is worth a change and some framework runs it: told beside it,
@@ -432,33 +432,39 @@ void add_without_recomputation(const Workload& workload, const Cluster& cluster,
 struct Candidate {
   std::string_view key, value;
   std::string_view (*what)(const ModelShape& with);
+  bool saves_memory = false;
 };
 
 std::vector<Candidate> candidates_of(const ModelShape& m) {
   std::vector<Candidate> all;
   if (holds_whole_weights(m.kernels) && is_eager(m.kernels))
-    all.push_back({"kernels", "compiled", [](const ModelShape& with) -> std::string_view {
+    all.push_back({"kernels", "compiled",
+                   [](const ModelShape& with) -> std::string_view {
                      return with.loss == KernelSet::compiled ? "torch.compile of each block and of the loss"
                                                              : "torch.compile of each block";
-                   }});
+                   },
+                   true});
   // Megatron-LM's own fused loss keeps four bytes a logit, and it refuses Transformer Engine's.
   if (m.loss != KernelSet::compiled && is_pytorch(m.kernels))
     all.push_back(
-        {"loss", "compiled", [](const ModelShape&) -> std::string_view { return "torch.compile of the loss"; }});
+        {"loss", "compiled", [](const ModelShape&) -> std::string_view { return "torch.compile of the loss"; }, true});
   // Where logits fill the memory; Megatron-LM's loss is of all tokens at once.
   constexpr std::int64_t parts = 8;
   if (is_pytorch(m.kernels) && !m.loss_chunks_given && m.loss_chunks == 1 && m.sequence % parts == 0 &&
       !m.name.starts_with("bert"))
-    all.push_back({"loss_chunks", "8", [](const ModelShape&) -> std::string_view {
+    all.push_back({"loss_chunks", "8",
+                   [](const ModelShape&) -> std::string_view {
                      return "the head and the loss of an eighth of the sequence at a time";
-                   }});
+                   },
+                   true});
   if (m.launch == KernelLaunch::async)
     all.push_back({"launch", "graphs", [](const ModelShape&) -> std::string_view {
                      return "the passes of a step recorded as a CUDA graph, which the host launches at once";
                    }});
   if (size_of(m.gradient_dtype) > size_of(m.dtype))
     all.push_back({"gradients", name_of(m.dtype),
-                   [](const ModelShape&) -> std::string_view { return "gradients of two bytes, which rounds them"; }});
+                   [](const ModelShape&) -> std::string_view { return "gradients of two bytes, which rounds them"; },
+                   true});
   return all;
 }
 
@@ -530,6 +536,50 @@ std::optional<LayoutPrediction> offloaded_best(const Workload& workload, const C
   return std::nullopt;
 }
 
+/// Where nothing fits: what has to be said for something to fit, the least first: more of the memory than is planned
+/// with, a word of the model's description, both. At most two.
+std::vector<FittingOption> fitting_options(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                           const LayoutSearchOptions& options, const TimeLeft& left) {
+  constexpr std::size_t most = 2;
+  std::vector<FittingOption> found;
+  LayoutSearchOptions search = options;
+  search.best = 1;
+  search.frontier = search.explain = false;
+  search.progress = nullptr;
+  LayoutSpace runnable = space;
+  runnable.runnable = true;
+  const Bytes cap = memory_cap_of(options.layout, cluster), card = cluster.device_memory;
+  // One who asked for less than what is planned with has a reason.
+  const bool planned = card > Bytes(0) && cap >= card * planned_memory_share * (1 - 1e-9);
+  const auto attempt = [&](const Workload& with, const FittingOption& option) {
+    if (left.over() || found.size() == most) return;
+    search.layout.memory_cap = option.memory_share > 0 ? card * option.memory_share : cap;
+    search.time_budget = left.part(next_share);
+    Answer<LayoutSearchResult> all = best_layouts(with, cluster, runnable, search);
+    if (!all || all->best.empty()) return;
+    found.push_back(option);
+    found.back().best = std::move(all->best.front());
+  };
+  struct Word {
+    FittingOption option;
+    Workload workload;
+  };
+  std::vector<Word> words;
+  if (workload.shape && workload.device && workload.shape->heads > 0)
+    for (const Candidate& c : candidates_of(*workload.shape)) {
+      if (!c.saves_memory) continue;
+      Workload with = workload_of(model_shape_of(with_word(workload.shape->name, c.key, c.value)), *workload.device);
+      const std::string_view what = c.what(*with.shape);
+      words.push_back({{std::string(c.key) + "=" + std::string(c.value), what, 0, {}}, std::move(with)});
+    }
+  const bool less = planned && cap < card * most_memory_share;
+  if (less) attempt(workload, {{}, {}, most_memory_share, {}});
+  for (const Word& w : words) attempt(w.workload, w.option);
+  if (!less || !found.empty()) return found;
+  for (Word& w : words) w.option.memory_share = most_memory_share, attempt(w.workload, w.option);
+  return found;
+}
+
 }  // namespace
 
 double cost_of(const LayoutPrediction& layout, double price_per_device_hour) {
@@ -568,8 +618,10 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   advice.search = std::move(*search);
   add_data_parallel(workload, cluster, space, options, left, advice);
   if (advice.search.best.empty()) {
-    if (options.search.target_step <= Seconds(0))
+    if (options.search.target_step <= Seconds(0)) {
+      advice.fitting_options = fitting_options(workload, cluster, space, options.search, left);
       advice.with_offload = offloaded_best(workload, cluster, space, options.search, left);
+    }
     return advice;
   }
   advice.best = tuned_best(workload, cluster, space, options, left, advice.search.best);

@@ -47,6 +47,14 @@ struct ModelOption {
   LayoutPrediction best;  ///< the winner's layout with it, or the best one
 };
 
+/// What would have to be said for a layout to fit, where none does.
+struct FittingOption {
+  std::string option;       ///< "gradients=bf16", of a model's description; empty: none
+  std::string_view what;    ///< what frameworks call it
+  double memory_share = 0;  ///< of a device's memory that is planned with; 0: as it was
+  LayoutPrediction best;
+};
+
 /// The fields are listed at the end.
 struct LayoutAdvice {
   LayoutSearchResult search;
@@ -58,6 +66,7 @@ struct LayoutAdvice {
   std::string no_data_parallel;
   std::optional<BatchChoice> other_batch;
   std::vector<ModelOption> faster_options;
+  std::vector<FittingOption> fitting_options;
   std::optional<LayoutPrediction> with_offload;
   std::vector<BandwidthCheck> networks;
 };
@@ -102,6 +111,14 @@ inline constexpr auto result_fields<ModelOption> =
                ResultField{"best", &ModelOption::best, "the winner's layout with it, or the best one"}};
 
 template <>
+inline constexpr auto result_fields<FittingOption> =
+    std::tuple{ResultField{"option", &FittingOption::option, "of the model's description; empty: none is needed"},
+               ResultField{"what", &FittingOption::what, "what frameworks call it", ShownAs::known},
+               ResultField{"memory_share", &FittingOption::memory_share,
+                           "of a device's memory that would have to be planned with; 0: no more than was"},
+               ResultField{"best", &FittingOption::best, "the best layout with it"}};
+
+template <>
 inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
     ResultField{"search", &LayoutAdvice::search, "of layouts with one gradient strategy"},
     ResultField{"networks", &LayoutAdvice::networks, "does the winner hold on others"},
@@ -135,6 +152,8 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
                 "within a fifth of the one asked for, if it trains more samples a second than the answer resolves"},
     ResultField{"faster_options", &LayoutAdvice::faster_options,
                 "of the model's description, by which the shortest step would be shorter"},
+    ResultField{"fitting_options", &LayoutAdvice::fitting_options,
+                "where nothing fits: what would have to be said for something to fit, the least first"},
     ResultField{"with_offload", &LayoutAdvice::with_offload,
                 "where nothing fits: the best layout with the least in the host's memory that makes one fit"}};
 

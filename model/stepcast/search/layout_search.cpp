@@ -426,8 +426,8 @@ void LayoutSearch::finish() {
   result_.not_tried = not_tried(space_, families, workload_, parts_.back().cluster, options_.layout.global_batch);
 }
 
-// What would hold a job that fits nowhere: so many times as many devices, gradients of two bytes, or compilation of a
-// model that runs kernel by kernel. `least` searches for the least memory whatever the cap.
+// What would hold a job that fits nowhere: so many times as many devices. `least` searches for the least memory
+// whatever the cap.
 std::string what_would_fit(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                            LayoutSearchOptions least, Bytes cap) {
   constexpr std::int64_t most_times = 64;
@@ -465,19 +465,6 @@ std::string what_would_fit(const Workload& workload, const Cluster& cluster, con
       text = "; " + std::to_string(more->workers()) + " devices hold it: " + plan;
   }
   if (text.empty()) text = "; not even " + std::to_string(most_times * cluster.workers()) + " devices hold it";
-  if (workload.shape && workload.device && size_of(workload.shape->gradient_dtype) > size_of(workload.shape->dtype)) {
-    ModelShape shape = *workload.shape;
-    shape.gradient_dtype = shape.dtype;
-    if (const std::string plan = smallest(workload_of(shape, *workload.device), cluster); !plan.empty())
-      text += "; so do these devices with gradients=" + std::string(name_of(shape.dtype)) + " in the model: " + plan;
-  }
-  constexpr std::string_view compiled = "loss=compiled";
-  if (workload.device && workload.shape && workload.shape->heads > 0 && is_eager(workload.shape->loss)) {
-    const std::string model = with_word(workload.shape->name, "loss", "compiled");
-    if (const std::string plan = smallest(workload_of(model_shape_of(model), *workload.device), cluster); !plan.empty())
-      text += "; so do these devices where torch.compile makes one kernel of the loss (" + std::string(compiled) +
-              " in the model): " + plan;
-  }
   return text;
 }
 

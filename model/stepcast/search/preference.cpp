@@ -39,17 +39,27 @@ LayoutPreference::LayoutPreference(const Workload& workload, const Cluster& clus
     if (delays_weight_gradients(s)) delaying_.push_back(&s);
   wraps_anew_ = workload.shape && workload.shape->kernels == KernelSet::megatron &&
                 (framework.empty() || framework == "megatron");
+  if (workload.shape && workload.shape->units.size() > 2) {
+    const std::vector<UnitShape>& units = workload.shape->units;
+    for (const UnitShape& u : units) units_ += u.repetitions;
+    blocks_ = units_ - units.front().repetitions - units.back().repetitions;
+  }
   enough_ = enough_share * std::max(Bytes(0), cluster.device_memory);
   tight_ = tight_memory_share * std::max(Bytes(0), cluster.device_memory);
 }
 
 double LayoutPreference::burden_of(Bytes memory) const { return tight_ > Bytes(0) && memory > tight_ ? tight : 0; }
 
+bool LayoutPreference::divides_evenly(std::int64_t stages) const {
+  return blocks_ == 0 || blocks_ % stages == 0 || units_ % stages == 0;
+}
+
 double LayoutPreference::of_dimensions(const Layout& l) const {
   double burden = 0;
   if (unusual_context(workload_, l)) burden += unusual;
   for (const std::int64_t degree : {l.tensor, l.context, l.pipeline, l.expert})
     if (degree > 1) burden += dimension + doubling * std::log2(static_cast<double>(degree));
+  if (l.pipeline > 1 && !divides_evenly(l.pipeline * l.chunks)) burden += 1;
   if (l.chunks > 1) burden += 1 + chunk * static_cast<double>(l.chunks);
   if (l.pipeline > 1 && std::ranges::find(delaying_, l.schedule) != delaying_.end()) burden += 1;
   if (l.expert_exchange != ExpertExchange::all_to_all) burden += 1;  // a library of its own

@@ -381,13 +381,15 @@ TEST_CASE("launch settings: how a context group exchanges, and recomputation by 
 }
 
 TEST_CASE("launch settings: Megatron-LM's programs by model, its buckets in elements") {
-  const LayoutPrediction p = prediction(layout(1, 8, 1), 1);
+  LayoutPrediction p = prediction(layout(1, 8, 1), 1);
   CHECK(contains(settings("Megatron-LM", p).text, "pretrain_gpt.py \\\n--num-layers"));
   CHECK(contains(settings("Megatron-LM", p, "bert:hidden=1024,layers=24,heads=16,seq=512").text, "pretrain_bert.py"));
   CHECK(
       contains(settings("Megatron-LM", p, "llama:hidden=4096,layers=32,heads=32,seq=4096").text, "--untie-embeddings"));
-  // 25 MiB of gradients in half precision.
-  CHECK(argument(settings("Megatron-LM", p).text, "ddp-bucket-size") == 25 * 1024 * 1024 / 2);
+  // Of a standard plan its own, larger ones; else the plan's, of gradients in half precision.
+  CHECK(argument(settings("Megatron-LM", p).text, "ddp-bucket-size") == -1);
+  p.plan.gradients = plan_spec_of("ddp(bucket=100 MiB)");
+  CHECK(argument(settings("Megatron-LM", p).text, "ddp-bucket-size") == 100 * 1024 * 1024 / 2);
 }
 
 TEST_CASE("launch settings: a framework that sends gradients its own way says so") {

@@ -74,6 +74,53 @@ TEST_CASE("options that make a model's best layout faster are those whose model 
   CHECK(searched > 0);
 }
 
+TEST_CASE("where nothing fits, what has to be said for something to fit is the least of memory, a word, and both") {
+  const Device device = test::layout_device(DataType::bf16);
+  const std::string shape = "gpt:hidden=1024,layers=6,heads=8,seq=1024,dtype=bf16,gradients=f32";
+  const Workload w = workload_of(model_shape_of(shape), device);
+  const Workload with_word = workload_of(model_shape_of(shape.substr(0, shape.rfind(',')) + ",gradients=bf16"), device);
+  LayoutSpace space;
+  space.runnable = true;
+  const auto least = [&](const Workload& workload) {
+    LayoutSearchOptions search;
+    search.layout.global_batch = 8;
+    search.layout.memory_cap = Bytes(1e18);
+    search.objective = Objective::least_memory;
+    return best_layouts(workload, cluster_of_flags(2, 2, "100 Gb/s"), space, search)->best.front().memory.total();
+  };
+  const Bytes all = least(w), less = least(with_word);
+  REQUIRE(less < 0.93 * all);
+  struct Case {
+    double card;          // bytes
+    double share;         // of it that is planned with
+    const char* option;   // of what is told first
+    double memory_share;  // that goes with it
+    bool any;
+  };
+  for (const Case& c :
+       {Case{all.value() / 0.92, 0.9, "", 0.95, true}, Case{less.value() / 0.89, 0.9, "gradients=bf16", 0, true},
+        Case{less.value() / 0.92, 0.9, "gradients=bf16", 0.95, true}, Case{less.value() / 0.97, 0.9, "", 0, false},
+        // One who asks for less has a reason.
+        Case{all.value() / 0.92, 0.5, "", 0, false}}) {
+    CAPTURE(c.card);
+    Cluster cluster = cluster_of_flags(2, 2, "100 Gb/s");
+    cluster.device_memory = Bytes(c.card);
+    LayoutAdviceOptions options;
+    options.search.layout.global_batch = 8;
+    options.search.layout.memory_cap = Bytes(c.card * c.share);
+    const Answer<LayoutAdvice> advice = layout_advice(w, cluster, {}, options);
+    REQUIRE(advice);
+    CHECK(advice->best.empty());
+    REQUIRE(advice->fitting_options.empty() == !c.any);
+    if (!c.any) continue;
+    const FittingOption& first = advice->fitting_options.front();
+    CHECK(first.option == c.option);
+    CHECK(first.memory_share == c.memory_share);
+    const double share = c.memory_share > 0 ? c.memory_share : c.share;
+    CHECK(first.best.memory.total().value() <= c.card * share);
+  }
+}
+
 TEST_CASE("no option is told that the framework refuses which was asked for") {
   // torchtitan sums gradients in float32, and its own kernels are compiled ones already.
   const Workload w =

@@ -233,6 +233,14 @@ void write_layout_search_text(std::ostream& out, const LayoutSearchReport& repor
   if (!report.batch_choice.empty()) write_labelled(out, "batch", report.batch_choice), out << '\n';
   if (!any) {
     write_labelled(out, "no layout", advice.search.nothing);
+    for (const FittingOption& o : advice.fitting_options) {
+      const std::string word = o.option.empty() ? "" : o.option + " in the model (" + std::string(o.what) + ")";
+      const std::string share = o.memory_share > 0 ? "--memory " + std::to_string(std::lround(100 * o.memory_share)) + "%" : "";
+      write_labelled(out, "also try",
+                     word + (word.empty() || share.empty() ? "" : " and ") + share + ": " + text_of(o.best.plan) +
+                         " takes " + text_of(o.best.iteration) + " and " + text_of(o.best.memory.total()) +
+                         " of a device");
+    }
     if (const auto& best = advice.with_offload; best)
       write_labelled(out, "also try",
                      "--offload " + offload_text(best->plan.layout) + ", which leaves " + text_of(best->host_memory) +
