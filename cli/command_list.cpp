@@ -145,7 +145,8 @@ std::vector<Item> model_items() {
       ", qk_norm=no (queries and keys of every head are normed: Qwen3, Gemma 3), kv_rank=0 (latent attention, with "
       "q_rank=0, rope=64, v_head=head)";
   const std::string gradients =
-      ", linear=dtype (f8, or f4: 8-bit linear layers, or NVFP4), gradients=dtype (f32 for bf16), optimizer=adam (or "
+      ", linear=dtype (f8, or f4: 8-bit linear layers, or NVFP4), gradients=dtype (f32 for bf16, but not of "
+      "DeepSpeed's kernels), optimizer=adam (or "
       "adam8bit, adafactor, lion, muon, sgd), kernels=megatron (or PyTorch's: compiled, eager, deepspeed), "
       "loss=kernels (of the loss alone), loss_chunks=1 (parts of a sequence whose logits are there at a time), "
       "launch=async (or graphs: all passes of a step at once; blocking: CUDA_LAUNCH_BLOCKING=1), accumulation=fused "

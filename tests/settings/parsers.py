@@ -97,7 +97,8 @@ class DeepSpeed:
         self.keys = set(constants) | set(re.findall(r"[\"'](\w+)[\"']", source))
 
     def check(self, text, settings):
-        document = json.loads(text)
+        # Its files are Hjson, which has comments.
+        document = json.loads("\n".join(line for line in text.splitlines() if not line.startswith("#")))
         unknown = sorted(key for key in document if key not in self.keys)
         assert not unknown, f"unknown keys {unknown}"
         layout = settings["layout"]

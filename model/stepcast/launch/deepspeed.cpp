@@ -1,5 +1,6 @@
-// DeepSpeed: its configuration as JSON. Batches keep its identity: train_batch_size = train_micro_batch_size_per_gpu *
-// gradient_accumulation_steps * data-parallel degree; the first is left out where its tensor parallelism is used.
+// DeepSpeed: its configuration as JSON (it reads Hjson, which has comments). Batches keep its identity:
+// train_batch_size = train_micro_batch_size_per_gpu * gradient_accumulation_steps * data-parallel degree; the first is
+// left out where its tensor parallelism is used.
 #include <stepcast/launch/frameworks.hpp>
 
 #include <nlohmann/json.hpp>
@@ -44,6 +45,48 @@ Json zero_of(const LaunchInput& in) {
   return zero;
 }
 
+/// Gradients are added up in four bytes beside two-byte weights.
+bool adds_up_whole(const LaunchInput& in) {
+  return in.workload.shape && in.workload.bytes_of_weight < 4 && in.workload.bytes_of_gradient > 2;
+}
+
+/// Why none of its optimizers does what was predicted, of the pairs of types that it tells apart
+/// (runtime/engine.py, _do_optimizer_sanity_check, version 0.19).
+std::string why_no_optimizer(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  const bool bf16 = in.workload.shape && in.workload.dtype == DataType::bf16;
+  if (l.zero == 0 && adds_up_whole(in))
+    return "without ZeRO it adds gradients up in the type of the weights (gradients=" +
+           std::string(name_of(in.workload.dtype)) + " in the model)";
+  if (l.zero == 1 && bf16 && adds_up_whole(in) && !l.offloads(Offloaded::optimizer))
+    return "its ZeRO-1 with gradients in f32 sums whole ones behind the backward pass and keeps bf16 ones beside them "
+           "(BF16_Optimizer): zero=2, or gradients=bf16 in the model";
+  if (l.zero == 0 && bf16 && l.pipeline > 1 && l.data > 1)
+    return "its pipelines in bf16 divide the optimizer's state (zero=1)";
+  return {};
+}
+
+/// What its configuration does not reach.
+std::string in_the_models_code(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  const auto line = [](const std::string& text) { return "# in the model's code: " + text + "\n"; };
+  std::string text;
+  // Its pipelines checkpoint by themselves, at an interval.
+  if (l.pipeline > 1) text += line("PipelineModule(..., num_stages=" + std::to_string(l.pipeline) + ")");
+  else if (l.recomputation != Recomputation::none)
+    text += line("deepspeed.checkpointing.checkpoint around " +
+                 (l.recomputation != Recomputation::full ? std::string("the core of attention")
+                  : l.recomputed_together > 1            ? std::to_string(l.recomputed_together) + " blocks at a time"
+                                                         : std::string("every block"))) +
+            "# (Hugging Face's models: gradient_checkpointing_enable())\n";
+  if (!in.workload.shape) return text;
+  if (in.workload.shape->loss_chunks > 1)
+    text += line("head and loss in " + std::to_string(in.workload.shape->loss_chunks) + " parts of the sequence");
+  if (in.workload.shape->loss == KernelSet::compiled)
+    text += line("torch.compile of what makes the loss of the logits");
+  return text;
+}
+
 }  // namespace
 
 std::string why_not_deepspeed(const LaunchInput& in) {
@@ -80,6 +123,7 @@ std::string why_not_deepspeed(const LaunchInput& in) {
   if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());
   if (l.recomputed_blocks > 0)
     return "the model's code says which blocks it does again; its pipelines do all again, by an interval";
+  if (std::string why = why_no_optimizer(in); !why.empty()) return why;
   if (!own_way_of(in, "DeepSpeed").empty())
     return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
   return {};
@@ -92,7 +136,7 @@ std::string deepspeed_text(const LaunchInput& in) {
   if (l.tensor == 1) config["train_batch_size"] = in.global_batch();
   config["train_micro_batch_size_per_gpu"] = l.micro_batch;
   config["gradient_accumulation_steps"] = in.micro_batches;
-  const bool whole_gradients = in.workload.bytes_of_gradient > 2;
+  const bool whole_gradients = adds_up_whole(in);
   if (in.workload.shape && (in.workload.dtype == DataType::bf16 || in.workload.dtype == DataType::f16)) {
     const std::string half = in.workload.dtype == DataType::bf16 ? "bf16" : "fp16";
     config["communication_data_type"] = whole_gradients ? "fp32" : half;
@@ -115,11 +159,8 @@ std::string deepspeed_text(const LaunchInput& in) {
       config["activation_checkpointing"]["number_checkpoints"] =
           (in.blocks() + l.recomputed_together - 1) / l.recomputed_together;
   }
-  // PipelineModule(..., num_stages=...) takes these in the model's code.
-  if (l.pipeline > 1)
-    config["pipeline"] =
-        Json{{"stages", l.pipeline}, {"activation_checkpoint_interval", full ? l.recomputed_together : 0}};
-  return config.dump(2);
+  if (l.pipeline > 1) config["pipeline"] = Json{{"activation_checkpoint_interval", full ? l.recomputed_together : 0}};
+  return in_the_models_code(in) + config.dump(2);
 }
 
 }  // namespace stepcast

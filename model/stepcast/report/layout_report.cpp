@@ -44,7 +44,7 @@ LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfChec
 
 std::optional<WholeRun> run_by(const LayoutSubject& subject, const LayoutPrediction& p) {
   if (!subject.run || !(subject.tokens_a_step() > 0) || !(p.iteration > Seconds(0))) return std::nullopt;
-  return whole_run(*subject.run, p.iteration, subject.tokens_a_step(), p.devices);
+  return whole_run(*subject.run, {p.iteration, p.interval_low, p.interval_high}, subject.tokens_a_step(), p.devices);
 }
 
 LayoutReport layout_report_of(const PreparedQuestion& question, const SelfCheck& check,

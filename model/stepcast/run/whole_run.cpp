@@ -12,7 +12,8 @@ Seconds best_checkpoint_interval(Seconds between, Seconds cost) {
   return Seconds(std::sqrt(2 * d * m) * (1 + std::sqrt(share) / 3 + share / 9) - d);
 }
 
-WholeRun whole_run(const RunRequest& asked, Seconds step, double tokens_a_step, std::int64_t devices) {
+WholeRun whole_run(const RunRequest& asked, const StepInterval& interval, double tokens_a_step, std::int64_t devices) {
+  const Seconds step = interval.step;
   WholeRun run;
   run.tokens = asked.tokens;
   run.steps = std::ceil(asked.tokens / tokens_a_step);
@@ -27,6 +28,8 @@ WholeRun whole_run(const RunRequest& asked, Seconds step, double tokens_a_step, 
     run.expected = Seconds(m * std::exp(asked.restart.value() / m) * part) * (run.duration / run.checkpoint_every);
     run.interruptions = run.expected / between;
   }
+  run.low = run.expected * (interval.low / step);
+  run.high = run.expected * (interval.high / step);
   run.device_hours = static_cast<double>(devices) * run.expected.value() / 3600;
   run.cost = run.device_hours * asked.price_per_device_hour;
   run.kilowatt_hours = run.device_hours * asked.watts / 1000;

@@ -37,29 +37,40 @@ struct WholeRun {
   double tokens = 0, steps = 0;
   Seconds duration;                     ///< of the steps alone
   Seconds expected;                     ///< with checkpoints and interruptions
+  Seconds low, high;                    ///< of that, at the ends of the step's interval
   Seconds checkpoint_every;             ///< 0: without interruptions none is written
   double interruptions = 0;             ///< expected
   double device_hours = 0;              ///< of `expected`
   double cost = 0, kilowatt_hours = 0;  ///< 0: no price, no power was said
+  /// If it took so long.
+  [[nodiscard]] double cost_of(Seconds takes) const { return expected > Seconds(0) ? cost * (takes / expected) : 0; }
 };
 
-/// Requires tokens, step and tokens_a_step above zero, and devices >= 1.
-[[nodiscard]] WholeRun whole_run(const RunRequest&, Seconds step, double tokens_a_step, std::int64_t devices);
+/// A step and the ends of its interval.
+struct StepInterval {
+  Seconds step, low, high;
+};
+/// Requires tokens, steps and tokens_a_step above zero, and devices >= 1.
+[[nodiscard]] WholeRun whole_run(const RunRequest&, const StepInterval&, double tokens_a_step, std::int64_t devices);
 /// The longest step with which the steps alone are done `within` the time that was asked for.
 [[nodiscard]] Seconds longest_step(const RunRequest&, double tokens_a_step);
 /// Daly's interval between checkpoints for interruptions `between` apart, each checkpoint `cost`.
 [[nodiscard]] Seconds best_checkpoint_interval(Seconds between, Seconds cost);
 
 template <>
-inline constexpr auto result_fields<WholeRun> =
-    std::tuple{ResultField{"tokens", &WholeRun::tokens, "of the run"},
-               ResultField{"steps", &WholeRun::steps, "that take them"},
-               ResultField{"duration_s", &WholeRun::duration, "of the steps alone"},
-               ResultField{"expected_s", &WholeRun::expected, "with checkpoints and interruptions"},
-               ResultField{"checkpoint_every_s", &WholeRun::checkpoint_every, "the interval that loses least"},
-               ResultField{"interruptions", &WholeRun::interruptions, "expected"},
-               ResultField{"device_hours", &WholeRun::device_hours, "of all devices, interruptions included"},
-               ResultField{"cost", &WholeRun::cost, "in the price's currency", ShownAs::known},
-               ResultField{"kilowatt_hours", &WholeRun::kilowatt_hours, "that the devices draw", ShownAs::known}};
+inline constexpr auto result_fields<WholeRun> = std::tuple{
+    ResultField{"tokens", &WholeRun::tokens, "of the run"},
+    ResultField{"steps", &WholeRun::steps, "that take them"},
+    ResultField{"duration_s", &WholeRun::duration, "of the steps alone"},
+    ResultField{"expected_s", &WholeRun::expected, "with checkpoints and interruptions"},
+    ResultField{"expected_low_s", &WholeRun::low, "of that, at the lower end of the step's interval"},
+    ResultField{"expected_high_s", &WholeRun::high, "and at the upper end"},
+    ResultField{"checkpoint_every_s", &WholeRun::checkpoint_every, "the interval that loses least"},
+    ResultField{"interruptions", &WholeRun::interruptions, "expected"},
+    ResultField{"device_hours", &WholeRun::device_hours, "of all devices, interruptions included"},
+    ResultField{"cost", &WholeRun::cost, "in the price's currency", ShownAs::known},
+    ResultField{"cost_low", [](const WholeRun& r) { return r.cost_of(r.low); }, "at the lower end", ShownAs::known},
+    ResultField{"cost_high", [](const WholeRun& r) { return r.cost_of(r.high); }, "at the upper end", ShownAs::known},
+    ResultField{"kilowatt_hours", &WholeRun::kilowatt_hours, "that the devices draw", ShownAs::known}};
 
 }  // namespace stepcast

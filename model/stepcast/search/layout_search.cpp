@@ -505,6 +505,23 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
          ", takes " + text_of(r.best.front().memory.total()) + what_would_fit(workload, cluster, space, other, cap);
 }
 
+/// ": tp 3, pp 2 or 4".
+std::string degrees_asked_for(const LayoutSpace& space) {
+  std::string text;
+  for (const auto& [name, degrees] : {std::pair<const char*, const std::vector<std::int64_t>&>{"tp", space.tensor},
+                                      {"cp", space.context},
+                                      {"ep", space.expert},
+                                      {"pp", space.pipeline},
+                                      {"chunks", space.chunks},
+                                      {"mb", space.micro_batch}}) {
+    if (degrees.empty()) continue;
+    std::string of;
+    for (const std::int64_t d : degrees) of += (of.empty() ? " " : " or ") + std::to_string(d);
+    text += (text.empty() ? ": " : ", ") + std::string(name) + of;
+  }
+  return text;
+}
+
 /// Why none of the schedules that were asked for goes with the chunks that were asked for; empty: one does, or may.
 std::string schedule_flaw(const LayoutSpace& space) {
   std::string why;
@@ -546,7 +563,8 @@ Answer<LayoutSearchResult> best_layouts(const Workload& workload, const Cluster&
   if (search.empty())
     return Inapplicable{"no layout in the space: nothing divides " + std::to_string(cluster.workers()) +
                         " devices and a global batch of " +
-                        fixed(global_batch_of(workload, cluster, options.layout), 0) + " as asked for"};
+                        fixed(global_batch_of(workload, cluster, options.layout), 0) + " as asked for" +
+                        degrees_asked_for(space)};
   LayoutSearchResult result = search.run();
   if (!result.best.empty() || !options.explain) return result;
   const Seconds spent(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

@@ -37,6 +37,7 @@ LayoutPreference::LayoutPreference(const Workload& workload, const Cluster& clus
   small_ = cluster.device_memory > Bytes(0) && whole < small_share * cluster.device_memory;
   for (const PipelineSchedule& s : pipeline_schedules())
     if (delays_weight_gradients(s)) delaying_.push_back(&s);
+  shards_by_default_ = workload.shape && holds_whole_weights(workload.shape->kernels);
   wraps_anew_ = workload.shape && workload.shape->kernels == KernelSet::megatron &&
                 (framework.empty() || framework == "megatron");
   if (workload.shape && workload.shape->units.size() > 2) {
@@ -71,7 +72,9 @@ double LayoutPreference::burden(const LayoutPlan& plan, std::int64_t micro_batch
   const Layout& l = plan.layout;
   double burden = of_dimensions(l);
   if (small_ && l.zero == 3) burden += unusual;
-  burden += std::max(0, l.zero - (small_ ? 0 : 1));  // a large model's optimizer is divided by default everywhere
+  // A large model's optimizer is divided by default everywhere.
+  if (shards_by_default_ && !small_) burden += l.zero == 1 || l.zero == 2 ? 1 : 0;
+  else burden += std::max(0, l.zero - (small_ ? 0 : 1));
   if (l.zero >= 2 && wraps_anew_) burden += 1;
   if (l.shard > 0 || l.backward_shard > 0) burden += 1;
   if (l.recomputation != Recomputation::none) burden += 1;  // of a memory that has room without

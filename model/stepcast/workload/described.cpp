@@ -513,7 +513,9 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.assumed.push_back("optimizer: " + update.optimizer + ", " + std::to_string(std::lround(update.bytes_of_state)) +
                       " bytes a parameter" + held_by_pytorch(w) +
                       (size_of(shape.gradient_dtype) == size_of(shape.dtype)
-                           ? ""
+                           ? (shape.kernels == KernelSet::deepspeed && shape.dtype == DataType::bf16
+                                  ? ", gradients in bf16, DeepSpeed's default (gradients=f32 says otherwise)"
+                                  : "")
                            : ", gradients in " + std::string(name_of(shape.gradient_dtype)) +
                                  " (gradients=" + std::string(name_of(shape.dtype)) + " says otherwise)"));
   if (const std::optional<DataType> linear = linear_type(shape))

@@ -123,7 +123,7 @@ std::string ModelDescriptionText::word(std::string_view key, std::string_view st
   return given->value;
 }
 
-DataType ModelDescriptionText::data_type(std::string_view key, DataType standard, bool of_products) {
+DataType ModelDescriptionText::data_type(std::string_view key, DataType standard, bool of_products, bool stays) {
   std::vector<DataType> known{DataType::f64, DataType::f32,  DataType::tf32,
                               DataType::f16, DataType::bf16, DataType::f8};
   if (of_products) known.push_back(DataType::f4);
@@ -137,7 +137,7 @@ DataType ModelDescriptionText::data_type(std::string_view key, DataType standard
            type && *type == DataType::f4 ? "four bits are for the products of linear layers: linear=f4"
                                          : hint_for(given->value, names, "known are "));
   }
-  keep(key, std::string(name_of(*type)), *type == standard);
+  keep(key, std::string(name_of(*type)), *type == standard && !stays);
   return *type;
 }
 

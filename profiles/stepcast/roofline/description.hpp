@@ -34,7 +34,9 @@ class ModelDescriptionText {
   [[nodiscard]] double share(std::string_view key, double standard);
   [[nodiscard]] std::string word(std::string_view key, std::string_view standard,
                                  std::initializer_list<std::string_view> known);
-  [[nodiscard]] DataType data_type(std::string_view key, DataType standard, bool of_products = false);
+  /// `stays`: what is given is in the normalised text, be it the default.
+  [[nodiscard]] DataType data_type(std::string_view key, DataType standard, bool of_products = false,
+                                   bool stays = false);
   /// Requires that `key` was asked for; points at its value, or at the end where it has its default.
   [[noreturn]] void refuse(std::string_view key, std::string expected, std::string found, std::string hint = {}) const;
 

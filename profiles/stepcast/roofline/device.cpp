@@ -43,8 +43,8 @@ Seconds time_at(const Device& device, DataType dtype, const MatrixProduct& p, do
     std::string known;
     for (std::size_t i = 0; i < device.matrix_rate.size(); ++i)
       if (device.matrix_rate[i] > 0) add_to_list(known, data_type_names()[i]);
-    throw InputError("device '" + device.name + "'", "the rate of its matrix products",
-                     "none for " + std::string(name_of(dtype)), "known are " + known);
+    throw InputError("device '" + device.name + "'", "a type in which it multiplies matrices",
+                     std::string(name_of(dtype)), "known are " + known + " (dtype= and linear= of the model)");
   }
   const Bytes operands(p.operand_elements() * size_of(dtype));
   const Seconds computing(p.operations() / (rate * efficiency));

@@ -792,8 +792,6 @@ Transformer transformer_of(ModelDescriptionText& text) {
   t.tied = bert || text.word("tied", llama ? "no" : "yes", {"no", "yes"}) == "yes";
   t.dropout = text.share("dropout", llama ? 0 : 0.1);
   t.dtype = text.data_type("dtype", llama ? DataType::bf16 : DataType::f16);
-  // Megatron-LM (arguments.py: accumulate and all-reduce gradients in fp32 for bfloat16) and torchtitan (reduce_dtype).
-  t.gradient_dtype = text.data_type("gradients", t.dtype == DataType::bf16 ? DataType::f32 : t.dtype);
   read_recipe(text, t);
   using enum KernelSet;
   const std::string kernels = text.word("kernels", "megatron", {"megatron", "compiled", "eager", "deepspeed"});
@@ -805,6 +803,10 @@ Transformer transformer_of(ModelDescriptionText& text) {
     if (kernels == name_of(set)) t.kernels = set;
     if (loss == name_of(set)) t.loss = set;
   }
+  // Megatron-LM (arguments.py: accumulate and all-reduce gradients in fp32 for bfloat16) and torchtitan (reduce_dtype);
+  // DeepSpeed adds up in the weights' type (engine.py, get_data_types).
+  const bool whole = t.dtype == DataType::bf16 && t.kernels != deepspeed;
+  t.gradient_dtype = text.data_type("gradients", whole ? DataType::f32 : t.dtype, false, !text.gives("kernels"));
   t.loss_chunks = text.integer("loss_chunks", 1, 1, t.sequence);
   if (t.loss_chunks > 1 && bert) text.refuse("loss_chunks", "1", std::to_string(t.loss_chunks), "it is of decoders");
   if (t.sequence % t.loss_chunks != 0)

@@ -56,6 +56,8 @@ Layout layout(std::int64_t tensor, std::int64_t data, std::int64_t pipeline, std
   l.micro_batch = micro_batch;
   return l;
 }
+/// DeepSpeed's, behind its comments.
+nlohmann::json configuration(const LaunchSettings& s) { return nlohmann::json::parse(s.text.substr(s.text.find('{'))); }
 
 }  // namespace
 
@@ -280,8 +282,11 @@ TEST_CASE("launch settings: DistributedDataParallel says what it holds, and cann
       return s.framework == (framework == "pytorch" ? "PyTorch DDP" : "DeepSpeed");
     };
     const std::vector<LaunchSettings> all = beside(framework.data(), 90e9);
+    // Without ZeRO, DeepSpeed cannot add gradients up in four bytes at all.
     CHECK(std::ranges::find_if(all, title)->cannot ==
-          "by its own kernels a device holds 83.8 GiB of 74.5 GiB (--framework " + std::string(framework) + ")");
+          (framework == "deepspeed"
+               ? "without ZeRO it adds gradients up in the type of the weights (gradients=bf16 in the model)"
+               : "by its own kernels a device holds 83.8 GiB of 74.5 GiB (--framework pytorch)"));
     CHECK(std::ranges::find(all, "Megatron-LM", &LaunchSettings::framework)->cannot.empty());
   }
   CHECK(ddp({}, Bytes(10e9)).cannot.find("it holds more than the 9.3 GiB of a device") != std::string::npos);
@@ -428,24 +433,53 @@ TEST_CASE("launch settings: DeepSpeed's configuration is JSON and its batches mu
           continue;
         }
         REQUIRE(s.cannot.empty());
-        const nlohmann::json config = nlohmann::json::parse(s.text);
+        const nlohmann::json config = configuration(s);
+        CHECK(contains(s.text, "num_stages=4") == (pipeline > 1));
         CHECK(config["train_batch_size"] == 3 * micro_batches * 6);
         CHECK(config["train_batch_size"].get<int>() == config["train_micro_batch_size_per_gpu"].get<int>() *
                                                            config["gradient_accumulation_steps"].get<int>() * 6);
         CHECK(config["zero_optimization"]["stage"] == zero);
         CHECK(config.contains("pipeline") == (pipeline > 1));
+        CHECK_FALSE(contains(s.text, "checkpointing.checkpoint"));
         CHECK(config["fp16"]["enabled"] == true);
         // 25 MiB of gradients in half precision.
         CHECK(config["zero_optimization"]["reduce_bucket_size"] == 25 * 1024 * 1024 / 2);
       }
   // AutoTP: the data-parallel identity is that of the replicas.
   Layout divided = layout(2, 4, 1);
-  const nlohmann::json tensor = nlohmann::json::parse(settings("DeepSpeed", prediction(divided, 1)).text);
+  const nlohmann::json tensor = configuration(settings("DeepSpeed", prediction(divided, 1)));
   CHECK(tensor["tensor_parallel"]["autotp_size"] == 2);
   CHECK_FALSE(tensor.contains("train_batch_size"));  // it would have to be that of all devices
   CHECK(tensor["train_micro_batch_size_per_gpu"] == 2);
   divided.sequence_parallel = true;
   CHECK_FALSE(settings("DeepSpeed", prediction(divided, 1)).cannot.empty());
+}
+
+TEST_CASE("launch settings: what DeepSpeed's configuration does not reach is told beside it") {
+  Layout l = layout(1, 8, 1);
+  l.zero = 3, l.recomputation = Recomputation::full;
+  CHECK(contains(settings("DeepSpeed", prediction(l, 1)).text,
+                 "# in the model's code: deepspeed.checkpointing.checkpoint around every block\n"));
+  l.recomputed_together = 2;
+  CHECK(contains(settings("DeepSpeed", prediction(l, 1)).text, "around 2 blocks at a time\n"));
+  l.recomputation = Recomputation::none, l.recomputed_together = 1;
+  CHECK(settings("DeepSpeed", prediction(l, 1)).text.starts_with("{"));
+}
+
+TEST_CASE("launch settings: DeepSpeed's optimizers by stage and type of gradients") {
+  const std::string bf16 = "llama:hidden=1024,layers=24,heads=16,seq=1024,kernels=deepspeed";
+  const auto why = [&](int zero, std::int64_t pipeline, const std::string& more) {
+    Layout l = layout(1, 8, pipeline);
+    l.zero = zero, l.overlap_gather = false;
+    return settings("DeepSpeed", prediction(l, 4), bf16 + more).cannot;
+  };
+  CHECK(contains(why(0, 1, ",gradients=f32"), "gradients=bf16"));
+  CHECK(contains(why(1, 1, ",gradients=f32"), "BF16_Optimizer"));
+  CHECK(why(2, 1, ",gradients=f32").empty());
+  CHECK(contains(why(0, 4, ""), "zero=1"));
+  for (const int zero : {0, 1, 2, 3}) CHECK(why(zero, 1, "").empty());
+  CHECK(why(1, 4, "").empty());
+  CHECK(why(1, 1, ",dtype=f16,gradients=f32").empty());
 }
 
 TEST_CASE("launch settings: PyTorch's wrappers and Horovod replicate or shard, nothing else") {
@@ -519,10 +553,10 @@ TEST_CASE("launch settings: the precision that was predicted is set") {
   CHECK(contains(settings("torchtitan", prediction(l, 1), half).cannot, "float32"));
   CHECK(contains(settings("torchtitan", prediction(l, 1), bf16).text, "mixed_precision_param bfloat16"));
   CHECK(contains(settings("torchtitan", prediction(l, 1), bf16 + ",dtype=f32").text, "mixed_precision_param float32"));
-  const nlohmann::json one = nlohmann::json::parse(settings("DeepSpeed", prediction(l, 1), bf16).text);
+  const nlohmann::json one = configuration(settings("DeepSpeed", prediction(l, 1), bf16));
   CHECK(one["data_types"]["grad_accum_dtype"] == "fp32");
   CHECK(one["communication_data_type"] == "fp32");
-  const nlohmann::json other = nlohmann::json::parse(settings("DeepSpeed", prediction(l, 1), half).text);
+  const nlohmann::json other = configuration(settings("DeepSpeed", prediction(l, 1), half));
   CHECK(other["communication_data_type"] == "bf16");
 }
 

@@ -129,7 +129,7 @@ TEST_CASE("a search for DeepSpeed gathers behind the update") {
   options.layout.global_batch = 128;
   LayoutSpace space;
   space.framework = "deepspeed";
-  space.zero = {1};
+  space.zero = {2};
   const Workload w = llama(",kernels=compiled");
   const Answer<LayoutSearchResult> found = best_layouts(w, machines(2, 2e10), space, options);
   REQUIRE(found);

@@ -55,10 +55,10 @@ TEST_CASE("Casts and copies of weights and gradients, in bytes a parameter") {
   CHECK(copied("compiled", 8, "layout(dp=8, mb=4, zero=3, hpz=2)/ddp", 32) ==
         Approx((6. / 8 + 2 * 2. / 2 + 4) + 4 + 6));
   // DeepSpeed casts a gradient to four bytes and adds that up, or copies it into its buckets; two bytes it adds alone.
-  CHECK(copied("deepspeed", 8, "layout(dp=8, mb=4)/ddp", 32) == Approx(6 + 12));
-  CHECK(copied("deepspeed", 8, "layout(dp=8, mb=2, zero=1)/ddp", 32) == Approx(2 * (6 + 12)));
-  CHECK(copied("deepspeed", 8, "layout(dp=8, mb=4, zero=3)/ddp", 32) == Approx(6));
-  CHECK(copied("deepspeed,gradients=bf16", 8, "layout(dp=8, mb=4)/ddp", 32) == Approx(6));
+  CHECK(copied("deepspeed,gradients=f32", 8, "layout(dp=8, mb=4)/ddp", 32) == Approx(6 + 12));
+  CHECK(copied("deepspeed,gradients=f32", 8, "layout(dp=8, mb=2, zero=1)/ddp", 32) == Approx(2 * (6 + 12)));
+  CHECK(copied("deepspeed,gradients=f32", 8, "layout(dp=8, mb=4, zero=3)/ddp", 32) == Approx(6));
+  CHECK(copied("deepspeed", 8, "layout(dp=8, mb=4)/ddp", 32) == Approx(6));
   CHECK(copied("deepspeed,gradients=bf16", 8, "layout(dp=8, mb=4, zero=2)/ddp", 32) == Approx(4));
   // Megatron-LM's products add to what is there, or a kernel of its own does.
   CHECK(copied("megatron", 8, "layout(dp=8, mb=1)/ddp", 32) == 0);

@@ -392,8 +392,12 @@ TEST_CASE("gradients of bf16 are added up in 4 bytes, unless the description say
   CHECK(state(",dtype=bf16") == 18);  // Megatron-LM: main gradients in f32
   CHECK(state(",dtype=bf16,gradients=bf16") == 16);
   CHECK(state(",dtype=f32") == 16);
-  CHECK(model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16,gradients=f32")).name ==
-        model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16")).name);
+  CHECK(state(",dtype=bf16,kernels=deepspeed") == 16);
+  // One that is given stays where a framework may bring kernels with another default.
+  CHECK(model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16,kernels=eager,gradients=f32")).name ==
+        model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16,kernels=eager")).name);
+  const std::string given = model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16,gradients=f32")).name;
+  CHECK(model_shape_of(given + ",kernels=deepspeed").gradient_dtype == DataType::f32);
 }
 
 TEST_CASE("a mixture keeps what goes into its router and its products, and no results of experts") {

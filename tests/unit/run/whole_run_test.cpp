@@ -36,12 +36,14 @@ RunRequest asked(double tokens, Seconds between, Seconds checkpoint = Seconds(60
   return r;
 }
 
+StepInterval exactly(Seconds step) { return {step, step, step}; }
+
 }  // namespace
 
 TEST_CASE("a run without interruptions is its steps") {
   RunRequest r = asked(1e12, Seconds(0));
   r.price_per_device_hour = 2.5, r.watts = 1000;
-  const WholeRun run = whole_run(r, Seconds(10), 4e6, 64);
+  const WholeRun run = whole_run(r, exactly(Seconds(10)), 4e6, 64);
   CHECK(run.steps == 250'000);
   CHECK(run.expected == run.duration);
   CHECK(run.duration.value() == Approx(2.5e6));
@@ -50,8 +52,12 @@ TEST_CASE("a run without interruptions is its steps") {
   CHECK(run.device_hours == Approx(2.5e6 * 64 / 3600));
   CHECK(run.cost == Approx(2.5 * run.device_hours));
   CHECK(run.kilowatt_hours == Approx(run.device_hours));
+  // As much longer and dearer as the step at the ends of its interval.
+  const WholeRun wide = whole_run(r, {Seconds(10), Seconds(9), Seconds(13)}, 4e6, 64);
+  CHECK(wide.low == 0.9 * wide.expected);
+  CHECK(wide.cost_of(wide.high) == Approx(1.3 * wide.cost));
   // A step begun is a step.
-  CHECK(whole_run(asked(1e12 + 1, Seconds(0)), Seconds(10), 4e6, 64).steps == 250'001);
+  CHECK(whole_run(asked(1e12 + 1, Seconds(0)), exactly(Seconds(10)), 4e6, 64).steps == 250'001);
 }
 
 TEST_CASE("interruptions cost what a simulation of them costs") {
@@ -61,7 +67,7 @@ TEST_CASE("interruptions cost what a simulation of them costs") {
       CAPTURE(between);
       CAPTURE(checkpoint);
       const WholeRun run =
-          whole_run(asked(1e9, Seconds(between * 8), Seconds(checkpoint), Seconds(300)), Seconds(1), 1e3, 8);
+          whole_run(asked(1e9, Seconds(between * 8), Seconds(checkpoint), Seconds(300)), exactly(Seconds(1)), 1e3, 8);
       double sum = 0;
       constexpr int runs = 60;
       for (int i = 0; i < runs; ++i)
@@ -81,7 +87,7 @@ TEST_CASE("interruptions cost what a simulation of them costs") {
 TEST_CASE("more devices are interrupted more often, and a run within a time has its longest step") {
   double before = 1;
   for (const std::int64_t devices : {8, 64, 512, 4096, 32768}) {
-    const WholeRun run = whole_run(asked(1e12, usual_time_between_failures), Seconds(5), 4e6, devices);
+    const WholeRun run = whole_run(asked(1e12, usual_time_between_failures), exactly(Seconds(5)), 4e6, devices);
     const double longer = run.expected / run.duration;
     CHECK(longer > before);
     before = longer;
@@ -89,10 +95,10 @@ TEST_CASE("more devices are interrupted more often, and a run within a time has 
   // Llama 3: 16,384 devices for 54 days were interrupted 419 times.
   RunRequest llama = asked(1, usual_time_between_failures, Seconds(1e-3), Seconds(0));
   llama.tokens = 54 * 86400;
-  CHECK(whole_run(llama, Seconds(1), 1, 16384).interruptions == Approx(419).epsilon(0.01));
+  CHECK(whole_run(llama, exactly(Seconds(1)), 1, 16384).interruptions == Approx(419).epsilon(0.01));
   RunRequest r = asked(2e12, Seconds(0));
   r.within = Seconds(30 * 86400);
   const Seconds step = longest_step(r, 4e6);
-  CHECK(whole_run(r, step, 4e6, 8).duration.value() == Approx(r.within.value()));
+  CHECK(whole_run(r, exactly(step), 4e6, 8).duration.value() == Approx(r.within.value()));
   CHECK(best_checkpoint_interval(Seconds(100), Seconds(300)) == Seconds(100));
 }

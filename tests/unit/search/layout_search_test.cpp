@@ -365,6 +365,10 @@ TEST_CASE("of equals: ZeRO-2 by Megatron-LM is another wrapper, which is more th
   CHECK(megatron("ep=16, mb=1, zero=1, recompute=layernorm+moe_act") < megatron("ep=16, mb=1, zero=2"));
   const Burdens titan("llama:hidden=2048,layers=16,heads=32,seq=4096,kernels=compiled", "torchtitan");
   CHECK(titan("zero=2, mb=1") - titan("zero=1, mb=1") == doctest::Approx(1));
+  // Of a large model fully_shard as it is comes first.
+  const Burdens large("llama:hidden=8192,layers=16,heads=64,seq=4096,vocab=32000,kernels=compiled", "torchtitan");
+  CHECK(large("zero=3, mb=1") < large("zero=1, mb=1"));
+  CHECK(large("zero=1, mb=1") == large("zero=2, mb=1"));
 }
 
 TEST_CASE("a memory that is tight weighs more than a switch and less than a dimension") {

@@ -245,23 +245,23 @@ void write_layout_grounds(std::ostream& out, const LayoutSubject& subject, const
 
 namespace {
 
-void write_whole_run(std::ostream& out, const RunRequest& asked, const WholeRun& run, const LayoutPrediction& p) {
-  const auto at = [&](Seconds step) { return duration_text(run.expected * (step / p.iteration)); };
+void write_whole_run(std::ostream& out, const RunRequest& asked, const WholeRun& run) {
   std::string text = count_text(run.tokens) + " tokens in " + grouped_digits(static_cast<std::uint64_t>(run.steps)) +
-                     " steps: " + at(p.iteration) + " (" + at(p.interval_low) + " to " + at(p.interval_high) + "), " +
+                     " steps: " + duration_text(run.expected) + " (" + duration_text(run.low) + " to " +
+                     duration_text(run.high) + "), " +
                      grouped_digits(static_cast<std::uint64_t>(std::llround(run.device_hours))) + " device-hours";
-  const auto cost_at = [&](Seconds step) {
-    return grouped_digits(static_cast<std::uint64_t>(std::llround(run.cost * (step / p.iteration))));
+  const auto cost_of = [&](Seconds takes) {
+    return grouped_digits(static_cast<std::uint64_t>(std::llround(run.cost_of(takes))));
   };
   if (run.cost > 0)
-    text += ", " + cost_at(p.iteration) + " (" + cost_at(p.interval_low) + " to " + cost_at(p.interval_high) + ") at " +
+    text += ", " + cost_of(run.expected) + " (" + cost_of(run.low) + " to " + cost_of(run.high) + ") at " +
             fixed(asked.price_per_device_hour, 2) + " a device-hour";
   if (run.kilowatt_hours > 0) text += ", " + fixed(run.kilowatt_hours / 1000, 1) + " MWh";
   if (asked.within > Seconds(0) && run.expected > asked.within)
     text += "; longer than the " + duration_text(asked.within) + " asked for, because of interruptions";
-  else if (asked.within > Seconds(0) && run.expected * (p.interval_high / p.iteration) > asked.within)
-    text += "; the longer end misses " + duration_text(asked.within) + ": to be sure of them, --within '" +
-            duration_text(asked.within * (p.iteration / p.interval_high)) + "'";
+  else if (asked.within > Seconds(0) && run.high > asked.within)
+    text += "; the longer end misses " + duration_text(asked.within) + ", that of a plan for --within '" +
+            duration_text(asked.within * (run.expected / run.high)) + "' would not";
   write_labelled(out, "run", text);
   if (run.checkpoint_every <= Seconds(0)) return;
   write_labelled(out, "interrupted",
@@ -293,7 +293,7 @@ void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const L
                    percent(p.model_flops_utilization) + ": operations of the model over the peak of all devices" +
                        in_short_types(subject.workload));
   if (p.run) write_run(out, *p.run);
-  if (const std::optional<WholeRun> run = run_by(subject, p)) write_whole_run(out, *subject.run, *run, p);
+  if (const std::optional<WholeRun> run = run_by(subject, p)) write_whole_run(out, *subject.run, *run);
   write_labelled(out, "bound", p.bound);
   if (p.input) write_input(out, *p.input);
   const Bytes card = subject.planned_memory > Bytes(0) ? subject.cluster.device_memory : subject.memory_cap;
@@ -415,7 +415,9 @@ void write_layout_comparison_text(std::ostream& out, const LayoutComparisonRepor
   write_layout_subject(out, report.subject);
   const auto works = [](const LayoutRow& row) { return row.prediction.has_value(); };
   const auto is_traced = [&](const LayoutRow& row) { return row.prediction && row.plan == report.traced; };
+  const auto is_run = [](const LayoutRow& row) { return row.prediction && row.not_run.empty(); };
   auto baseline = std::ranges::find_if(report.rows, is_traced);
+  if (baseline == report.rows.end()) baseline = std::ranges::find_if(report.rows, is_run);
   if (baseline == report.rows.end()) baseline = std::ranges::find_if(report.rows, works);
   if (baseline == report.rows.end()) {
     out << "No plan can run on this cluster.\n";

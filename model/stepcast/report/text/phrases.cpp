@@ -114,8 +114,11 @@ std::string slow_link_text(const Cluster& c, const SlowWorkers& slow) {
 std::string cluster_text(const Cluster& c) {
   std::string text = counted(c.workers(), "worker") + " on " + counted(c.nodes, "machine");
   if (c.nodes > 1) {
-    text += ", network " + text_of(c.network.bandwidth) + (c.nics_per_node > 1 ? " a card" : "") + ", latency " +
-            text_of(c.network.latency);
+    text += ", network " + text_of(c.network.bandwidth) +
+            (c.nics_per_node > 1      ? " a card"
+             : c.devices_per_node > 1 ? " a machine"
+                                      : "") +
+            ", latency " + text_of(c.network.latency);
     if (const std::string told = told_of(c, "network: "); !told.empty()) text += "; " + told;
   }
   if (c.nodes > 1) text += levels_text(c);
