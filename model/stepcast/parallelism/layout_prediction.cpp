@@ -38,6 +38,8 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, cons
   LayoutBreakdown b;
   b.compute = device.parts.compute * passes;
   b.recomputation = device.parts.recomputation * passes;
+  // What compute hides may lie in what is done again alone.
+  if (b.compute < Seconds(0)) b.recomputation += b.compute, b.compute = Seconds(0);
   b.tensor = device.parts.tensor * passes;
   b.context = device.parts.context * passes;
   b.expert = device.parts.expert * passes - e.pipeline->saved[d];

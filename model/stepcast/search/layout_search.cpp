@@ -3,6 +3,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/launch_settings.hpp>
+#include <stepcast/parallelism/priced_split.hpp>
 #include <stepcast/search/families.hpp>
 #include <stepcast/search/incumbents.hpp>
 #include <stepcast/search/layout_search.hpp>
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <memory>
 
@@ -426,29 +428,27 @@ void LayoutSearch::finish() {
   result_.not_tried = not_tried(space_, families, workload_, parts_.back().cluster, options_.layout.global_batch);
 }
 
-// What would hold a job that fits nowhere: so many times as many devices. `least` searches for the least memory
-// whatever the cap.
+/// What no layout takes less of on all devices together.
+Bytes least_state(const Workload& w) {
+  const BytesPerParameter held{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
+  const BytesPerParameter bytes = has_copies(w) ? with_whole_weights(held) : held;
+  return Bytes(w.parameters() * (bytes.weight + bytes.optimizer()));
+}
+
+// What would hold a job that fits nowhere: so many times as many devices.
 std::string what_would_fit(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
-                           LayoutSearchOptions least, Bytes cap) {
+                           LayoutSearchOptions within, Bytes cap) {
   constexpr std::int64_t most_times = 64;
   constexpr double share = 0.1;  // of a limited time, for each search
-  least.time_budget = least.time_budget * share;
-  const auto smallest = [&](const Workload& w, const Cluster& c) -> std::string {
-    LayoutSearch search(w, c, space, least);
-    if (search.empty()) return {};
-    const LayoutSearchResult r = search.run();
-    if (r.best.empty() || r.best.front().memory.total() > cap) return {};
-    return text_of(r.best.front().plan) + " takes " + text_of(r.best.front().memory.total());
-  };
-  LayoutSearchOptions within = least;
-  within.objective = Objective::shortest_step;
-  within.layout.memory_cap = cap;
+  within.time_budget = within.time_budget * share;
+  bool proved = true;
   LayoutSpace runnable = space;
   runnable.runnable = true;
   const auto best = [&](const Cluster& c) -> std::string {
     LayoutSearch search(workload, c, runnable, within);
     if (search.empty()) return {};
     const LayoutSearchResult r = search.run();
+    proved &= r.proved;
     if (r.best.empty()) return {};
     const LayoutPrediction& fastest = r.best.front();
     LayoutSearchOptions equals = within;
@@ -461,11 +461,24 @@ std::string what_would_fit(const Workload& workload, const Cluster& cluster, con
   std::string text;
   for (std::int64_t times = 2; times <= most_times && text.empty(); times *= 2) {
     const Answer<Cluster> more = resized(cluster, times * cluster.workers());
-    if (const std::string plan = more && !smallest(workload, *more).empty() ? best(*more) : ""; !plan.empty())
+    // Weights and the optimizer's state alone, divided evenly.
+    if (more && space.offloaded == 0 && least_state(workload) / static_cast<double>(more->workers()) > cap) continue;
+    if (const std::string plan = more ? best(*more) : ""; !plan.empty())
       text = "; " + std::to_string(more->workers()) + " devices hold it: " + plan;
   }
+  if (text.empty() && !proved) return "; how many devices would hold it was not found in the time given";
   if (text.empty()) text = "; not even " + std::to_string(most_times * cluster.workers()) + " devices hold it";
   return text;
+}
+
+/// A batch by which the same data degrees divide, and of which every pipeline has enough micro-batches to hold what it
+/// holds at most: how many more there are makes no difference to its memory, but takes long to schedule.
+double batch_that_fills_pipelines(double batch, const Cluster& cluster) {
+  constexpr std::int64_t samples_a_device = 8;
+  const std::int64_t workers = cluster.workers();
+  auto samples = static_cast<std::int64_t>(std::llround(batch));
+  while (samples % (2 * workers) == 0 && samples / 2 >= samples_a_device * workers) samples /= 2;
+  return static_cast<double>(samples);
 }
 
 // Why there is no layout: what the smallest one takes and what would hold it, or how long the fastest takes.
@@ -491,8 +504,11 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
       return "no layout takes at most " + text_of(options.target_step) + " a step: the shortest, " +
              text_of(r.best.front().plan) + ", takes " + text_of(r.best.front().iteration);
   }
+  LayoutSearchOptions within = other;
+  within.objective = Objective::shortest_step;
   other.objective = Objective::least_memory;
   other.layout.memory_cap = Bytes(infinite);
+  other.layout.global_batch = batch_that_fills_pipelines(global_batch_of(workload, cluster, options.layout), cluster);
   LayoutSearch smallest(workload, cluster, space, other);
   if (smallest.empty())
     return "no layout of a part of these devices fits in " + text_of(memory_cap_of(options.layout, cluster)) +
@@ -500,9 +516,12 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
            "devices";
   const LayoutSearchResult r = smallest.run();
   if (r.best.empty()) return "no layout works: " + r.nothing;
+  const Answer<LayoutPrediction> least = predicted(workload, cluster, r.best.front().plan, options.layout);
+  const Bytes memory = least ? least->memory.total() : r.best.front().memory.total();
   const Bytes cap = memory_cap_of(options.layout, cluster);
-  return "no layout fits in " + text_of(cap) + " of device memory: the smallest, " + text_of(r.best.front().plan) +
-         ", takes " + text_of(r.best.front().memory.total()) + what_would_fit(workload, cluster, space, other, cap);
+  return "no layout fits in " + text_of(cap) + " of device memory: the smallest" + (r.proved ? ", " : " found, ") +
+         text_of(r.best.front().plan) + ", takes " + text_of(memory) +
+         what_would_fit(workload, cluster, space, within, cap);
 }
 
 /// ": tp 3, pp 2 or 4".

@@ -116,6 +116,10 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
   const bool apart = workload.shape && !is_eager(workload.shape->kernels) && !takes_products_apart(all);
   if (apart && space.overlap_tensor.empty() && any_family(all, divides_sequence))
     out.push_back("tensor-parallel messages beside products (--overlap-tp products)");
+  if (!used.empty()) out.push_back("divisions into stages other than equal blocks or by time (stages=)");
+  const bool casts = workload.shape && holds_whole_weights(workload.shape->kernels);
+  if (casts && space.zero.empty() && any_family(all, [](const LayoutFamily& f) { return f.data * f.context == 1; }))
+    out.push_back("fully_shard over one replica (--zero)");
   if (space.chunks.empty() && used.contains("interleaved"))
     out.push_back("chunks of which the longest is over a quarter above the mean (--chunks)");
   if (space.recomputation.empty() && workload.activations_known && workload.units.size() > 1)
@@ -135,7 +139,7 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
   const bool quantizes = space.framework.empty() || space.framework == "deepspeed";
   if (quantizes && any_switches(all, [](const LayoutSwitches& s) { return s.zero == 3; }))
     out.emplace_back("parameters in 8 bits, gradients in 4 (qwz=, qgz=)");
-  out.push_back("orders of ranks other than " + std::string("tp-cp-dp-pp"));
+  if (cluster.nodes > 1) out.push_back("orders of ranks other than tp-cp-dp-pp");
   return out;
 }
 

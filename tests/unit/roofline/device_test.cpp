@@ -73,8 +73,8 @@ TEST_CASE("a data type without a rate is named, with those that have one") {
     FAIL("accepted");
   } catch (const InputError& e) {
     CHECK(std::string(e.what()) ==
-          "device 'roofline': expected the rate of its matrix products, found none for f64; known are f32, tf32, f16, "
-          "bf16");
+          "device 'roofline': expected a type in which it multiplies matrices, found f64; known are f32, tf32, f16, "
+          "bf16 (dtype= and linear= of the model)");
   }
 }
 

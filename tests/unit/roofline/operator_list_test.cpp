@@ -109,6 +109,6 @@ TEST_CASE("what is no list of operators is refused with its place") {
         "list#/tensors/0/layer: expected the index of a layer, found 2");
   CHECK(refusal_of(with_text(two_layers, "[1, 0]", "[1, 1]")) != "accepted");
   CHECK(refusal_of(with_text(two_layers, R"("dtype": "bf16", "products")", R"("dtype": "f64", "products")")) ==
-        "device 'roofline': expected the rate of its matrix products, found none for f64; known are f32, tf32, f16, "
-        "bf16");
+        "device 'roofline': expected a type in which it multiplies matrices, found f64; known are f32, tf32, f16, "
+        "bf16 (dtype= and linear= of the model)");
 }

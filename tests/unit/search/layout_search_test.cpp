@@ -705,7 +705,8 @@ TEST_CASE("a space in which nothing is left says why") {
   space.tensor = {3};
   const auto none = best_layouts(workload, cluster, space, options);
   REQUIRE_FALSE(none);
-  CHECK(none.reason() == "no layout in the space: nothing divides 8 devices and a global batch of 16 as asked for");
+  CHECK(none.reason() ==
+        "no layout in the space: nothing divides 8 devices and a global batch of 16 as asked for: tp 3");
 
   space.tensor = {};
   options.layout.memory_cap = Bytes(2e6);
