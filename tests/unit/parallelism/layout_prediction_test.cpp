@@ -114,6 +114,20 @@ TEST_CASE("The parts of the step sum to it, and no bound is above it") {
   CHECK(worked > 200);
 }
 
+TEST_CASE("where the host is what takes time, no part of the step is below zero") {
+  const Workload w = workload_of(model_shape_of("gpt:hidden=512,layers=3,heads=8,seq=1000,dtype=bf16,kernels=eager"),
+                                 *shipped_device("h100-sxm5-80gb"));
+  for (const char* fields : {"zero=3, mb=1", "zero=3, mb=1, recompute=full", "zero=2, mb=1, recompute=full",
+                             "zero=3, mb=1, recompute=full, recompute_blocks=3"}) {
+    CAPTURE(fields);
+    const auto p = predict(w, machines(8, 1), "layout(dp=8, " + std::string(fields) + ")/ddp", 96);
+    REQUIRE(p);
+    CHECK(sum(p->breakdown).value() == Approx(p->iteration.value()).epsilon(1e-12));
+    CHECK(p->breakdown.compute >= Seconds(0));
+    CHECK(p->breakdown.recomputation >= Seconds(0));
+  }
+}
+
 TEST_CASE("One device takes its units' passes and the update") {
   const Workload w = gpt();
   Split split;

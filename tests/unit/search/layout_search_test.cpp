@@ -718,6 +718,13 @@ TEST_CASE("a space in which nothing is left says why") {
   check_counts(*small);
   CHECK(small->evaluated == 0);
   CHECK(small->nothing.starts_with("no layout fits in 1.9 MiB of device memory: the smallest, layout("));
+  CHECK(small->nothing.find("; not even 512 devices hold it") != std::string::npos);
+  // Nothing is claimed of what the time did not reach.
+  options.time_budget = Seconds(1e-9);
+  const auto hurried = best_layouts(workload, cluster, space, options);
+  REQUIRE(hurried);
+  CHECK(hurried->nothing.find("not even") == std::string::npos);
+  options.time_budget = Seconds(0);
 
   options.layout.memory_cap = Bytes(0);
   options.target_step = microseconds(1);
