@@ -412,6 +412,13 @@ std::string_view least_engine(const LaunchInput& in) {
   return {};
 }
 
+// What a model's configuration says beside its shape, of those that are described with rotary positions or a router.
+std::string not_in_the_step(const LaunchInput& in) {
+  if (!in.workload.shape || !in.workload.shape->name.starts_with("llama")) return {};
+  return std::string("# with what of your model does not change the step: --rotary-base") +
+         (in.workload.shape->experts > 0 ? ",\n# the router's scores, groups and scaling" : "") + "\n";
+}
+
 }  // namespace
 
 std::string megatron_text(const LaunchInput& in) {
@@ -429,7 +436,8 @@ std::string megatron_text(const LaunchInput& in) {
                                                                          : "") +
                                   (fused ? "NVTE_CUTEDSL_FUSED_GROUPED_MLP=1 " : "");
   return "# on " + std::to_string(in.layout.devices()) + " devices, with your data" +
-         (in.workload.shape ? "" : " and the arguments of your model's shape") + "\n" + own_way_of(in, "Megatron-LM") +
+         (in.workload.shape ? "" : " and the arguments of your model's shape") + "\n" + not_in_the_step(in) +
+         own_way_of(in, "Megatron-LM") +
          (in.workload.shape && in.workload.shape->documents > 0
               ? "# attention within packed documents: pass its PackedSeqParams (thd) with every micro-batch\n"
               : "") +
