@@ -235,7 +235,8 @@ void write_layout_search_text(std::ostream& out, const LayoutSearchReport& repor
     write_labelled(out, "no layout", advice.search.nothing);
     for (const FittingOption& o : advice.fitting_options) {
       const std::string word = o.option.empty() ? "" : o.option + " in the model (" + std::string(o.what) + ")";
-      const std::string share = o.memory_share > 0 ? "--memory " + std::to_string(std::lround(100 * o.memory_share)) + "%" : "";
+      const std::string share =
+          o.memory_share > 0 ? "--memory " + std::to_string(std::lround(100 * o.memory_share)) + "%" : "";
       write_labelled(out, "also try",
                      word + (word.empty() || share.empty() ? "" : " and ") + share + ": " + text_of(o.best.plan) +
                          " takes " + text_of(o.best.iteration) + " and " + text_of(o.best.memory.total()) +
