@@ -1,6 +1,7 @@
-// DeepSpeed: its configuration as JSON (it reads Hjson, which has comments). Batches keep its identity:
+// DeepSpeed: its configuration as JSON. Batches keep its identity:
 // train_batch_size = train_micro_batch_size_per_gpu * gradient_accumulation_steps * data-parallel degree; the first is
 // left out where its tensor parallelism is used.
+#include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
 
 #include <nlohmann/json.hpp>
@@ -61,33 +62,37 @@ std::string why_no_optimizer(const LaunchInput& in) {
   if (l.zero == 1 && bf16 && adds_up_whole(in) && !l.offloads(Offloaded::optimizer))
     return "its ZeRO-1 with gradients in f32 sums whole ones behind the backward pass and keeps bf16 ones beside them "
            "(BF16_Optimizer): zero=2, or gradients=bf16 in the model";
-  if (l.zero == 0 && bf16 && l.pipeline > 1 && l.data > 1)
-    return "its pipelines in bf16 divide the optimizer's state (zero=1)";
+  if (l.zero == 0 && bf16 && l.pipeline > 1)
+    return "its pipelines in bf16 without ZeRO divide the optimizer's state and hold gradients twice (BF16_Optimizer): "
+           "zero=1";
   return {};
 }
 
-/// What its configuration does not reach.
-std::string in_the_models_code(const LaunchInput& in) {
+}  // namespace
+
+std::string deepspeed_code(const LaunchInput& in) {
   const Layout& l = in.layout;
-  const auto line = [](const std::string& text) { return "# in the model's code: " + text + "\n"; };
   std::string text;
   // Its pipelines checkpoint by themselves, at an interval.
-  if (l.pipeline > 1) text += line("PipelineModule(..., num_stages=" + std::to_string(l.pipeline) + ")");
-  else if (l.recomputation != Recomputation::none)
-    text += line("deepspeed.checkpointing.checkpoint around " +
-                 (l.recomputation != Recomputation::full ? std::string("the core of attention")
-                  : l.recomputed_together > 1            ? std::to_string(l.recomputed_together) + " blocks at a time"
-                                                         : std::string("every block"))) +
-            "# (Hugging Face's models: gradient_checkpointing_enable())\n";
+  if (l.pipeline > 1) {
+    add_to_list(text, "PipelineModule(..., num_stages=" + std::to_string(l.pipeline) + ")");
+  } else if (l.recomputation != Recomputation::none) {
+    const bool every = l.recomputation == Recomputation::full && l.recomputed_together == 1;
+    add_to_list(text, "deepspeed.checkpointing.checkpoint around " +
+                          (l.recomputation != Recomputation::full ? std::string("the core of attention")
+                           : l.recomputed_together > 1 ? std::to_string(l.recomputed_together) + " blocks at a time"
+                                                       : std::string("every block")) +
+                          (every && !l.offloads(Offloaded::activations)
+                               ? " (of Hugging Face's models gradient_checkpointing_enable())"
+                               : ""));
+  }
   if (!in.workload.shape) return text;
   if (in.workload.shape->loss_chunks > 1)
-    text += line("head and loss in " + std::to_string(in.workload.shape->loss_chunks) + " parts of the sequence");
+    add_to_list(text, "head and loss in " + std::to_string(in.workload.shape->loss_chunks) + " parts of the sequence");
   if (in.workload.shape->loss == KernelSet::compiled)
-    text += line("torch.compile of what makes the loss of the logits");
+    add_to_list(text, "torch.compile of what makes the loss of the logits");
   return text;
 }
-
-}  // namespace
 
 std::string why_not_deepspeed(const LaunchInput& in) {
   const Layout& l = in.layout;
@@ -120,6 +125,10 @@ std::string why_not_deepspeed(const LaunchInput& in) {
   if (l.offloaded != 0 && (l.zero == 0 || l.pipeline > 1))
     return "its hosts update what ZeRO divides, without pipelines (zero=1 and more)";
   if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
+  if (l.pipeline > 1 && l.data > 1 && l.overlap_gradients)
+    return "its pipelines reduce behind the last backward pass (overlap_dp=off)";
+  if (l.pipeline > 1 && l.recomputation == Recomputation::selective)
+    return "its pipelines do whole layers again (recompute=full)";
   if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());
   if (l.recomputed_blocks > 0)
     return "the model's code says which blocks it does again; its pipelines do all again, by an interval";
@@ -160,7 +169,7 @@ std::string deepspeed_text(const LaunchInput& in) {
           (in.blocks() + l.recomputed_together - 1) / l.recomputed_together;
   }
   if (l.pipeline > 1) config["pipeline"] = Json{{"activation_checkpoint_interval", full ? l.recomputed_together : 0}};
-  return in_the_models_code(in) + config.dump(2);
+  return config.dump(2);
 }
 
 }  // namespace stepcast

@@ -75,6 +75,8 @@ struct LaunchInput {
 [[nodiscard]] std::string megatron_text(const LaunchInput&);
 [[nodiscard]] std::string why_not_deepspeed(const LaunchInput&);
 [[nodiscard]] std::string deepspeed_text(const LaunchInput&);
+/// What its configuration does not reach.
+[[nodiscard]] std::string deepspeed_code(const LaunchInput&);
 [[nodiscard]] std::string why_not_horovod(const LaunchInput&);
 [[nodiscard]] std::string horovod_text(const LaunchInput&);
 

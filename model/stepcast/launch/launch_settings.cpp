@@ -15,13 +15,14 @@ struct Program {
   std::string_view framework, title;
   std::string (*why_not)(const LaunchInput&);
   std::string (*text)(const LaunchInput&);
+  std::string (*in_code)(const LaunchInput&) = nullptr;
 };
 constexpr std::array programs = {Program{"pytorch", "PyTorch DDP", why_not_ddp, ddp_text},
                                  Program{"pytorch", "PyTorch FSDP", why_not_fsdp, fsdp_text},
                                  Program{"pytorch", "PyTorch pipelining", why_not_torch_pipeline, torch_pipeline_text},
                                  Program{"torchtitan", "torchtitan", why_not_titan, titan_text},
                                  Program{"megatron", "Megatron-LM", why_not_megatron, megatron_text},
-                                 Program{"deepspeed", "DeepSpeed", why_not_deepspeed, deepspeed_text},
+                                 Program{"deepspeed", "DeepSpeed", why_not_deepspeed, deepspeed_text, deepspeed_code},
                                  Program{"horovod", "Horovod", why_not_horovod, horovod_text}};
 
 std::string why_not(const Program& program, const LaunchInput& in) {
@@ -99,6 +100,7 @@ std::vector<LaunchSettings> launch_settings(const Workload& workload, const Layo
                         (fits ? ", and searches plan with " + text_of(planned) : " of " + text_of(device_memory)) +
                         " (--framework " + std::string(program.framework) + ")";
     if (settings.cannot.empty()) settings.text = program.text(in);
+    if (settings.cannot.empty() && program.in_code != nullptr) settings.in_code = program.in_code(in);
     all.push_back(std::move(settings));
   }
   return all;

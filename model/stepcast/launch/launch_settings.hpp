@@ -22,6 +22,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 struct LaunchSettings {
   std::string_view framework;
   std::string text, cannot;
+  std::string in_code{};  ///< what belongs into the model's code beside it
 };
 /// What a plan may be asked to run on: "pytorch" (DDP, fully_shard, pipelining), "torchtitan", "megatron", "deepspeed",
 /// "horovod".
@@ -57,10 +58,11 @@ struct OwnKernels {
 namespace stepcast {
 
 template <>
-inline constexpr auto result_fields<LaunchSettings> =
-    std::tuple{ResultField{"framework", &LaunchSettings::framework, "\"Megatron-LM\""},
-               ResultField{"text", &LaunchSettings::text, "to paste; empty when it cannot", ShownAs::known},
-               ResultField{"cannot", &LaunchSettings::cannot, "why there is nothing to paste", ShownAs::known}};
+inline constexpr auto result_fields<LaunchSettings> = std::tuple{
+    ResultField{"framework", &LaunchSettings::framework, "\"Megatron-LM\""},
+    ResultField{"text", &LaunchSettings::text, "to paste; empty when it cannot", ShownAs::known},
+    ResultField{"cannot", &LaunchSettings::cannot, "why there is nothing to paste", ShownAs::known},
+    ResultField{"in_code", &LaunchSettings::in_code, "what belongs into the model's code beside it", ShownAs::known}};
 template <>
 inline constexpr auto result_fields<OwnKernels> =
     std::tuple{ResultField{"iteration_s", &OwnKernels::iteration, "the step by its own kernels and optimizer"},

@@ -145,7 +145,7 @@ std::string titan_text(const LaunchInput& in) {
                                       : l.recomputation == Recomputation::operators ? "selective"
                                                                                     : "none");
   return "# torchtitan 0.3 on " + std::to_string(l.devices()) + " devices, with the configuration of your model\n" +
-         (in.recorded() ? "" : "# predicted without CUDA graphs (launch=graphs in the model)\n") +
+         (!in.workload.shape || in.recorded() ? "" : "# predicted without CUDA graphs (launch=graphs in the model)\n") +
          (in.workload.shape && linear_type(*in.workload.shape)
               ? "# with its float8 converter of linear layers in that configuration\n"
               : "") +

@@ -58,19 +58,21 @@ struct StepInterval {
 [[nodiscard]] Seconds best_checkpoint_interval(Seconds between, Seconds cost);
 
 template <>
-inline constexpr auto result_fields<WholeRun> = std::tuple{
-    ResultField{"tokens", &WholeRun::tokens, "of the run"},
-    ResultField{"steps", &WholeRun::steps, "that take them"},
-    ResultField{"duration_s", &WholeRun::duration, "of the steps alone"},
-    ResultField{"expected_s", &WholeRun::expected, "with checkpoints and interruptions"},
-    ResultField{"expected_low_s", &WholeRun::low, "of that, at the lower end of the step's interval"},
-    ResultField{"expected_high_s", &WholeRun::high, "and at the upper end"},
-    ResultField{"checkpoint_every_s", &WholeRun::checkpoint_every, "the interval that loses least"},
-    ResultField{"interruptions", &WholeRun::interruptions, "expected"},
-    ResultField{"device_hours", &WholeRun::device_hours, "of all devices, interruptions included"},
-    ResultField{"cost", &WholeRun::cost, "in the price's currency", ShownAs::known},
-    ResultField{"cost_low", [](const WholeRun& r) { return r.cost_of(r.low); }, "at the lower end", ShownAs::known},
-    ResultField{"cost_high", [](const WholeRun& r) { return r.cost_of(r.high); }, "at the upper end", ShownAs::known},
-    ResultField{"kilowatt_hours", &WholeRun::kilowatt_hours, "that the devices draw", ShownAs::known}};
+inline constexpr auto result_fields<WholeRun> =
+    std::tuple{ResultField{"tokens", &WholeRun::tokens, "of the run"},
+               ResultField{"steps", &WholeRun::steps, "that take them"},
+               ResultField{"duration_s", &WholeRun::duration, "of the steps alone"},
+               ResultField{"expected_s", &WholeRun::expected, "with checkpoints and interruptions"},
+               ResultField{"expected_low_s", &WholeRun::low, "expected_s at the lower end of the step's interval"},
+               ResultField{"expected_high_s", &WholeRun::high, "expected_s at the upper end of the step's interval"},
+               ResultField{"checkpoint_every_s", &WholeRun::checkpoint_every, "the interval that loses least"},
+               ResultField{"interruptions", &WholeRun::interruptions, "expected"},
+               ResultField{"device_hours", &WholeRun::device_hours, "of all devices, interruptions included"},
+               ResultField{"cost", &WholeRun::cost, "in the price's currency", ShownAs::known},
+               ResultField{"cost_low", [](const WholeRun& r) { return r.cost_of(r.low); },
+                           "if the run takes expected_low_s", ShownAs::known},
+               ResultField{"cost_high", [](const WholeRun& r) { return r.cost_of(r.high); },
+                           "if the run takes expected_high_s", ShownAs::known},
+               ResultField{"kilowatt_hours", &WholeRun::kilowatt_hours, "that the devices draw", ShownAs::known}};
 
 }  // namespace stepcast

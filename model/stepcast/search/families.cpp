@@ -328,9 +328,13 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
   const bool slows = c.inside_under_compute > 1 || c.network_under_compute > 1 || c.latency_under_compute > 1;
   const std::vector<int> both = slows ? std::vector<int>{1, 0} : std::vector<int>{1};
   std::vector<int> overlap_gradients = or_all(space.overlap_gradients, both);
-  // Its pipelines reduce behind the last backward pass.
-  if (space.framework == "torchtitan" && pipeline && space.overlap_gradients.empty()) overlap_gradients = {1, 0};
+  // Their pipelines reduce behind the last backward pass.
+  const bool reduces_behind = space.framework == "torchtitan" || space.framework == "deepspeed";
+  if (reduces_behind && pipeline && space.overlap_gradients.empty()) overlap_gradients = {1, 0};
   std::vector<int> overlap_pipeline = or_all(space.overlap_pipeline, both);
+  // DeepSpeed's pipelines in bf16 have an optimizer without a second copy of gradients with ZeRO-1 alone.
+  const bool staged = space.framework == "deepspeed" && pipeline && workload.dtype == DataType::bf16;
+  if (!replicas && staged && std::ranges::find(zero, 1) != zero.end()) zero.front() = 1;
   if (!replicas) zero.resize(1), overlap_gradients.resize(1), gradients = 1;
   if (!pipeline) overlap_pipeline.resize(1);
   const std::uint8_t modules = modules_of(workload);

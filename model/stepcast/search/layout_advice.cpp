@@ -618,10 +618,11 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   advice.search = std::move(*search);
   add_data_parallel(workload, cluster, space, options, left, advice);
   if (advice.search.best.empty()) {
-    if (options.search.target_step <= Seconds(0)) {
+    const LayoutSearchResult& none = advice.search;
+    if (none.too_large > 0 && none.evaluated + none.bounded == 0)
       advice.fitting_options = fitting_options(workload, cluster, space, options.search, left);
+    if (options.search.target_step <= Seconds(0))
       advice.with_offload = offloaded_best(workload, cluster, space, options.search, left);
-    }
     return advice;
   }
   advice.best = tuned_best(workload, cluster, space, options, left, advice.search.best);

@@ -471,14 +471,20 @@ std::string what_would_fit(const Workload& workload, const Cluster& cluster, con
   return text;
 }
 
-/// A batch by which the same data degrees divide, and of which every pipeline has enough micro-batches to hold what it
-/// holds at most: how many more there are makes no difference to its memory, but takes long to schedule.
-double batch_that_fills_pipelines(double batch, const Cluster& cluster) {
-  constexpr std::int64_t samples_a_device = 8;
-  const std::int64_t workers = cluster.workers();
-  auto samples = static_cast<std::int64_t>(std::llround(batch));
-  while (samples % (2 * workers) == 0 && samples / 2 >= samples_a_device * workers) samples /= 2;
-  return static_cast<double>(samples);
+/// The search for the least memory, made short where a batch has more than eight samples a device: a smaller one, by
+/// which the same degrees divide, whose pipelines still hold what they hold at most, in micro-batches of one sample
+/// unless others are asked for. Gpipe's hold all micro-batches, however many there are.
+void shorten(LayoutSearchOptions& least, LayoutSpace& space, double batch, const Cluster& cluster) {
+  if (std::ranges::any_of(space.schedules, [](const PipelineSchedule* s) { return s->name == "gpipe"; })) return;
+  std::int64_t together = cluster.workers(), largest = 1;
+  for (const std::int64_t mb : space.micro_batch) together = std::lcm(together, mb), largest = std::max(largest, mb);
+  const std::int64_t enough = std::max<std::int64_t>(8, 2 * largest) * cluster.workers();
+  const auto all = static_cast<std::int64_t>(std::llround(batch));
+  std::int64_t samples = all;
+  while (samples % (2 * together) == 0 && samples / 2 >= enough) samples /= 2;
+  if (samples == all) return;
+  least.layout.global_batch = static_cast<double>(samples);
+  if (space.micro_batch.empty()) space.micro_batch = {1};
 }
 
 // Why there is no layout: what the smallest one takes and what would hold it, or how long the fastest takes.
@@ -508,15 +514,19 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
   within.objective = Objective::shortest_step;
   other.objective = Objective::least_memory;
   other.layout.memory_cap = Bytes(infinite);
-  other.layout.global_batch = batch_that_fills_pipelines(global_batch_of(workload, cluster, options.layout), cluster);
-  LayoutSearch smallest(workload, cluster, space, other);
+  LayoutSpace shortened = space;
+  shorten(other, shortened, global_batch_of(workload, cluster, options.layout), cluster);
+  LayoutSearch smallest(workload, cluster, shortened, other);
   if (smallest.empty())
     return "no layout of a part of these devices fits in " + text_of(memory_cap_of(options.layout, cluster)) +
            " of device memory, and none divides all of them and the batch: another --global-batch, or number of "
            "devices";
   const LayoutSearchResult r = smallest.run();
+  if (r.best.empty() && r.open > 0) return "no layout fits, and the smallest was not found in the time given";
   if (r.best.empty()) return "no layout works: " + r.nothing;
-  const Answer<LayoutPrediction> least = predicted(workload, cluster, r.best.front().plan, options.layout);
+  LayoutOptions uncapped = options.layout;
+  uncapped.memory_cap = Bytes(infinite);
+  const Answer<LayoutPrediction> least = predicted(workload, cluster, r.best.front().plan, uncapped);
   const Bytes memory = least ? least->memory.total() : r.best.front().memory.total();
   const Bytes cap = memory_cap_of(options.layout, cluster);
   return "no layout fits in " + text_of(cap) + " of device memory: the smallest" + (r.proved ? ", " : " found, ") +

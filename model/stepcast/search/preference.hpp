@@ -6,8 +6,8 @@
 // where nobody uses it; no sharded parameters (ZeRO-3) of a model whose weights and gradients fill less than a quarter
 // of a device, which is the default of PyTorch's fully_shard else; few dimensions, each of which is a group of ranks to
 // set up and to debug and weighs as ten switches; no memory that is tight, which weighs as eight; few switches,
-// recomputation being one, another wrapper of the model (Megatron-FSDP) one more, and a division into stages that has
-// to be written down, since neither blocks nor blocks with the model's ends divide evenly; small groups and few parts
+// recomputation being one, another wrapper of the model (Megatron-FSDP) one more, and a number of stages by
+// which neither blocks nor blocks with the model's ends divide; small groups and few parts
 // of a stage; then the one that leaves most memory free, as long as less than two fifths of the device are, and the
 // shorter step. Invariant: the burden of a layout depends on the layout and rises with its memory alone, and a family's
 // is never above its members'. Not modelled: what a team already runs.

@@ -118,8 +118,9 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
     out.push_back("tensor-parallel messages beside products (--overlap-tp products)");
   if (!used.empty()) out.push_back("divisions into stages other than equal blocks or by time (stages=)");
   const bool casts = workload.shape && holds_whole_weights(workload.shape->kernels);
-  if (casts && space.zero.empty() && any_family(all, [](const LayoutFamily& f) { return f.data * f.context == 1; }))
-    out.push_back("fully_shard over one replica (--zero)");
+  const bool over_one = !space.zero.empty() && space.zero.front() == 3;
+  if (casts && !over_one && any_family(all, [](const LayoutFamily& f) { return f.data * f.context == 1; }))
+    out.push_back("fully_shard over one replica (--zero 3)");
   if (space.chunks.empty() && used.contains("interleaved"))
     out.push_back("chunks of which the longest is over a quarter above the mean (--chunks)");
   if (space.recomputation.empty() && workload.activations_known && workload.units.size() > 1)

@@ -44,7 +44,7 @@ Seconds time_at(const Device& device, DataType dtype, const MatrixProduct& p, do
     for (std::size_t i = 0; i < device.matrix_rate.size(); ++i)
       if (device.matrix_rate[i] > 0) add_to_list(known, data_type_names()[i]);
     throw InputError("device '" + device.name + "'", "a type in which it multiplies matrices",
-                     std::string(name_of(dtype)), "known are " + known + " (dtype= and linear= of the model)");
+                     std::string(name_of(dtype)), "known are " + known);
   }
   const Bytes operands(p.operand_elements() * size_of(dtype));
   const Seconds computing(p.operations() / (rate * efficiency));

@@ -74,7 +74,7 @@ TEST_CASE("a data type without a rate is named, with those that have one") {
   } catch (const InputError& e) {
     CHECK(std::string(e.what()) ==
           "device 'roofline': expected a type in which it multiplies matrices, found f64; known are f32, tf32, f16, "
-          "bf16 (dtype= and linear= of the model)");
+          "bf16");
   }
 }
 

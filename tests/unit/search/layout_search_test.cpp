@@ -3,6 +3,7 @@
 #include "helpers/layout_machines.hpp"
 #include "helpers/random_layouts.hpp"
 
+#include <stepcast/base/text.hpp>
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/search/batches.hpp>
 #include <stepcast/search/bounds.hpp>
@@ -719,12 +720,26 @@ TEST_CASE("a space in which nothing is left says why") {
   CHECK(small->evaluated == 0);
   CHECK(small->nothing.starts_with("no layout fits in 1.9 MiB of device memory: the smallest, layout("));
   CHECK(small->nothing.find("; not even 512 devices hold it") != std::string::npos);
-  // Nothing is claimed of what the time did not reach.
-  options.time_budget = Seconds(1e-9);
-  const auto hurried = best_layouts(workload, cluster, space, options);
-  REQUIRE(hurried);
-  CHECK(hurried->nothing.find("not even") == std::string::npos);
-  options.time_budget = Seconds(0);
+  // What is told of the smallest is what it takes with all its micro-batches.
+  for (const char* schedule : {"1f1b", "gpipe"})
+    for (const double batch : {16.0, 4096.0}) {
+      CAPTURE(schedule);
+      CAPTURE(batch);
+      LayoutSpace some = space;
+      some.schedules = {pipeline_schedule(schedule)};
+      LayoutSearchOptions of = options;
+      of.layout.global_batch = batch;
+      const auto none_fits = best_layouts(workload, cluster, some, of);
+      REQUIRE(none_fits);
+      const std::string& text = none_fits->nothing;
+      const std::size_t from = text.find("layout("), to = text.find(", takes ");
+      REQUIRE(from != std::string::npos);
+      REQUIRE(to != std::string::npos);
+      of.layout.memory_cap = Bytes(1e18);
+      const auto p = predicted(workload, cluster, layout_plan_of(text.substr(from, to - from)), of.layout);
+      REQUIRE(p);
+      CHECK(text.substr(to).starts_with(", takes " + text_of(p->memory.total())));
+    }
 
   options.layout.memory_cap = Bytes(0);
   options.target_step = microseconds(1);

@@ -340,6 +340,7 @@ void write_launch_settings(std::ostream& out, const std::vector<LaunchSettings>&
     }
     write_labelled(out, "settings", "for " + std::string(settings.framework) + ":");
     write_settings(out, settings.text);
+    if (!settings.in_code.empty()) write_labelled(out, "in the code", settings.in_code);
   }
   for (const auto& [reason, frameworks] : refusals) write_labelled(out, "not with", frameworks + ": " + reason);
 }

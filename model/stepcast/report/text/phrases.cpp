@@ -113,9 +113,11 @@ std::string slow_link_text(const Cluster& c, const SlowWorkers& slow) {
 
 std::string cluster_text(const Cluster& c) {
   std::string text = counted(c.workers(), "worker") + " on " + counted(c.nodes, "machine");
+  const bool of_torus = !c.levels.empty() && !c.levels.front().torus.empty();
   if (c.nodes > 1) {
     text += ", network " + text_of(c.network.bandwidth) +
             (c.nics_per_node > 1      ? " a card"
+             : of_torus               ? " a link"
              : c.devices_per_node > 1 ? " a machine"
                                       : "") +
             ", latency " + text_of(c.network.latency);
