@@ -50,6 +50,7 @@ void write_asked_section(std::ostream& out, const ReportPage& page) {
       if (settings.text.empty()) continue;
       out << "<h3>" << html(name) << "</h3>\n";
       write_to_paste(out, "asked-" + std::to_string(i) + "-" + std::to_string(k), name, settings.text);
+      if (!settings.in_code.empty()) out << "<p>In the model's code: " << html(settings.in_code) << "</p>\n";
     }
   }
   close_section(out);
