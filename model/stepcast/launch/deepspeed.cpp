@@ -1,6 +1,5 @@
-// DeepSpeed: its configuration as JSON. Batches keep its identity:
-// train_batch_size = train_micro_batch_size_per_gpu * gradient_accumulation_steps * data-parallel degree; the first is
-// left out where its tensor parallelism is used.
+// DeepSpeed: its configuration as JSON. Batches keep its identity: train_batch_size = train_micro_batch_size_per_gpu *
+// gradient_accumulation_steps * data-parallel degree; the first is left out where its tensor parallelism is used.
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
 

@@ -534,7 +534,7 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
          what_would_fit(workload, cluster, space, within, cap);
 }
 
-/// ": tp 3, pp 2 or 4".
+/// ": tp 3, pp 2 or 4"; that there is one of something divides all.
 std::string degrees_asked_for(const LayoutSpace& space) {
   std::string text;
   for (const auto& [name, degrees] : {std::pair<const char*, const std::vector<std::int64_t>&>{"tp", space.tensor},
@@ -543,7 +543,7 @@ std::string degrees_asked_for(const LayoutSpace& space) {
                                       {"pp", space.pipeline},
                                       {"chunks", space.chunks},
                                       {"mb", space.micro_batch}}) {
-    if (degrees.empty()) continue;
+    if (degrees.empty() || std::ranges::find(degrees, 1) != degrees.end()) continue;
     std::string of;
     for (const std::int64_t d : degrees) of += (of.empty() ? " " : " or ") + std::to_string(d);
     text += (text.empty() ? ": " : ", ") + std::string(name) + of;

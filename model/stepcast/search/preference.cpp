@@ -40,11 +40,6 @@ LayoutPreference::LayoutPreference(const Workload& workload, const Cluster& clus
   shards_by_default_ = workload.shape && holds_whole_weights(workload.shape->kernels);
   wraps_anew_ = workload.shape && workload.shape->kernels == KernelSet::megatron &&
                 (framework.empty() || framework == "megatron");
-  if (workload.shape && workload.shape->units.size() > 2) {
-    const std::vector<UnitShape>& units = workload.shape->units;
-    for (const UnitShape& u : units) units_ += u.repetitions;
-    blocks_ = units_ - units.front().repetitions - units.back().repetitions;
-  }
   enough_ = enough_share * std::max(Bytes(0), cluster.device_memory);
   tight_ = tight_memory_share * std::max(Bytes(0), cluster.device_memory);
 }
@@ -52,7 +47,8 @@ LayoutPreference::LayoutPreference(const Workload& workload, const Cluster& clus
 double LayoutPreference::burden_of(Bytes memory) const { return tight_ > Bytes(0) && memory > tight_ ? tight : 0; }
 
 bool LayoutPreference::divides_evenly(std::int64_t stages) const {
-  return blocks_ == 0 || blocks_ % stages == 0 || units_ % stages == 0;
+  const std::int64_t blocks = workload_.shape ? workload_.shape->layers : 0;
+  return blocks % stages == 0 || std::ssize(workload_.units) % stages == 0;
 }
 
 double LayoutPreference::of_dimensions(const Layout& l) const {

@@ -4,13 +4,13 @@
 // A prediction resolves a few per cent of a step (`resolution_of`): layouts within that share of the fastest are
 // equals. Of equals what some framework runs comes first, then the simplest: no context parallelism below 16k tokens,
 // where nobody uses it; no sharded parameters (ZeRO-3) of a model whose weights and gradients fill less than a quarter
-// of a device, which is the default of PyTorch's fully_shard else; few dimensions, each of which is a group of ranks to
-// set up and to debug and weighs as ten switches; no memory that is tight, which weighs as eight; few switches,
-// recomputation being one, another wrapper of the model (Megatron-FSDP) one more, and a number of stages by
-// which neither blocks nor blocks with the model's ends divide; small groups and few parts
-// of a stage; then the one that leaves most memory free, as long as less than two fifths of the device are, and the
-// shorter step. Invariant: the burden of a layout depends on the layout and rises with its memory alone, and a family's
-// is never above its members'. Not modelled: what a team already runs.
+// of a device; few dimensions, each of which is a group of ranks to set up and to debug and weighs as ten switches; no
+// memory that is tight, which weighs as eight; few switches: recomputation is one, another wrapper of the model
+// (Megatron-FSDP) one more, a number of stages by which neither blocks nor blocks with the model's ends divide is one,
+// and so are ZeRO-1 and 2 of a large model by PyTorch's fully_shard, which does ZeRO-3 unless told; small groups and
+// few parts of a stage; then the one that leaves most memory free, as long as less than two fifths of the device are,
+// and the shorter step. Invariant: the burden of a layout depends on the layout and rises with its memory alone, and a
+// family's is never above its members'. Not modelled: what a team already runs.
 #include <stepcast/search/families.hpp>
 
 #include <string>
@@ -46,7 +46,6 @@ class LayoutPreference {
   const Workload& workload_;
   std::string_view framework_;
   std::vector<const PipelineSchedule*> delaying_;  ///< schedules whose weight gradients are passes of their own
-  std::int64_t blocks_ = 0, units_ = 0;            ///< of a described model: blocks, and with its ends; 0: not known
   bool small_ = false;
   bool shards_by_default_ = false;  ///< ZeRO-3 is PyTorch's fully_shard as it is, stages 1 and 2 are arguments of it
   bool wraps_anew_ = false;         ///< whether ZeRO-2 and 3 are another wrapper of the model (Megatron-FSDP)

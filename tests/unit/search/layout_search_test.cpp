@@ -340,7 +340,7 @@ TEST_CASE("of equals: dimensions, memory that is tight, switches, groups and par
       // Parts of a stage, a schedule of its own and recomputation are switches; all blocks are simpler than some.
       {&small, {"pp=2, mb=1", "pp=2, chunks=2, mb=1", "pp=2, chunks=2, mb=1, recompute=full"}},
       {&small, {"pp=2, mb=1", "pp=2, schedule=zb_h1, mb=1"}},
-      // So is a division of sixteen blocks that has to be written down: by twelve, not by eight or sixteen.
+      // So is a number of stages by which sixteen blocks do not divide: twelve, not eight or sixteen.
       {&small, {"pp=4, chunks=2, mb=1", "pp=4, chunks=3, mb=1"}},
       {&small, {"pp=4, chunks=4, mb=1", "pp=4, chunks=3, mb=1"}},
       {&small, {"mb=1, recompute=full", "mb=1, recompute=full, recompute_blocks=2"}},
