@@ -124,8 +124,6 @@ class Table {
     step.model = model_of(row);
     check_model_at(step.model, row.has(Meaning::model) ? row.where(Meaning::model) : place(number));
     step.plan = plan_of(row);
-    if (!row.has(Meaning::plan))
-      step.plan.layout.stage_units = equal_blocks(model_shape_of(step.model), step.plan.layout.pipeline);
     if (row.has(Meaning::devices)) step.devices = row.integer(Meaning::devices);
     if (row.has(Meaning::global_batch)) step.global_batch = static_cast<double>(row.integer(Meaning::global_batch));
     fill_from(defaults_, step, row.has(Meaning::devices), row.has(Meaning::global_batch));

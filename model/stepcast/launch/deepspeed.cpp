@@ -128,6 +128,7 @@ std::string why_not_deepspeed(const LaunchInput& in) {
     return "its pipelines reduce behind the last backward pass (overlap_dp=off)";
   if (l.pipeline > 1 && l.recomputation == Recomputation::selective)
     return "its pipelines do whole layers again (recompute=full)";
+  if (stages_are_told(in)) return "its pipelines deal layers out by their parameters (without stages=)";
   if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());
   if (l.recomputed_blocks > 0)
     return "the model's code says which blocks it does again; its pipelines do all again, by an interval";

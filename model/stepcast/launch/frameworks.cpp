@@ -3,6 +3,7 @@
 #include <stepcast/launch/frameworks.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>
 #include <stepcast/parallelism/priced_split.hpp>
+#include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
@@ -75,6 +76,12 @@ std::string leaves_nothing_to_host(const Layout& l) {
 
 std::string units_differ(const Layout& l) {
   return l.unit_choices.empty() ? "" : "its options are those of all layers, and these units are divided differently";
+}
+
+bool stages_are_told(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  if (l.stage_units.empty()) return l.stages_by_time;
+  return !in.workload.shape || l.stage_units != usual_stages(*in.workload.shape, l.pipeline * l.chunks);
 }
 
 std::string own_way_of(const LaunchInput& in, std::string_view framework) {

@@ -51,6 +51,8 @@ struct LaunchInput {
 /// Why not where it does not do what ZeRO++ adds to stage 3 (hpz=, qwz=, qgz=), a second copy of the parameters apart
 /// where it has that; empty: nothing is asked for.
 [[nodiscard]] std::string plain_zero(const Layout&, bool has_second_copy = false);
+/// Whether units are dealt to stages otherwise than programs with the model's kernels do by themselves.
+[[nodiscard]] bool stages_are_told(const LaunchInput&);
 /// A comment where the plan's gradients travel in a way that `framework` does not know: it sends them in its own.
 [[nodiscard]] std::string own_way_of(const LaunchInput&, std::string_view framework);
 

@@ -331,13 +331,26 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
   return too_large_under_autocast(in);
 }
 
+namespace {
+
+/// A comment: what of the model each of its parts is, where that is known.
+std::string parts_of_model(const LaunchInput& in) {
+  std::string units;
+  for (const std::uint32_t n : in.stage_units) units += (units.empty() ? "" : ", ") + std::to_string(n);
+  if (units.empty()) return {};
+  return "# the parts are of " + units + " units: " + (in.workload.shape ? "embedding, blocks, head" : "those traced") +
+         "\n";
+}
+
+}  // namespace
+
 std::string torch_pipeline_text(const LaunchInput& in) {
   const Layout& l = in.layout;
   const std::string schedule = "Schedule" + std::string(torch_schedule(in));
   const bool in_a_v = in.schedule() == "zb_v";
   const std::string stages = std::to_string(l.pipeline * l.chunks);
   const std::string held = held_under_autocast(in);
-  std::string text = (held.empty() ? "" : "# a device holds " + held + "\n") +
+  std::string text = (held.empty() ? "" : "# a device holds " + held + "\n") + parts_of_model(in) +
                      std::string("mesh = init_device_mesh(\"cuda\", (") + std::to_string(l.pipeline) + ", " +
                      std::to_string(l.data) + "), mesh_dim_names=(\"pp\", \"dp\"))\n";
   const std::string converted = converted_linear_layers(in.workload, "part");

@@ -153,7 +153,7 @@ std::string fill_choices(Layout& l, std::int64_t devices) {
     return "units= says tp, zero and recompute of every unit; leave them out beside it";
   const bool alone = l.pipeline == 1 && l.context == 1 && l.expert == 1 && l.expert_tensor == 0 && l.chunks == 1 &&
                      l.depth == 1 && l.shard == 0 && !beyond_zero(l) && !l.sequence_parallel && l.stage_units.empty() &&
-                     l.order == Layout{}.order && (l.scheme == nullptr || l.scheme->name == "1d");
+                     !l.stages_by_time && l.order == Layout{}.order && (l.scheme == nullptr || l.scheme->name == "1d");
   if (!alone)
     return "units that choose for themselves are divided by data and 1-D tensor parallelism alone, in the standard "
            "order; leave pp, cp, ep, etp, chunks, shard, hpz, qwz, qgz, sp, scheme, stages and order out beside units=";

@@ -135,8 +135,10 @@ struct Layout {
   /// Innermost (neighbouring ranks) first.
   std::array<Dimension, dimension_count> order = {Dimension::tensor, Dimension::context, Dimension::data,
                                                   Dimension::pipeline};
-  std::vector<std::uint32_t>
-      stage_units;  ///< units of each stage (chunk by chunk); empty: equal blocks, or balanced by time
+  /// Units of each stage (chunk by chunk); empty: as the program deals them out unless told (`usual_stages`), by time
+  /// where it has to be told or the job was traced.
+  std::vector<std::uint32_t> stage_units;
+  bool stages_by_time = false;  ///< by what units take, where that spares the busiest device anything
   /// In forward order, neighbours different; empty: all units as `tensor`, `zero` and `recomputation` say. Else those
   /// are left as they are, `tensor` is resolved to the least of the units', and there is no other way of dividing.
   std::vector<UnitChoice> unit_choices;

@@ -123,6 +123,7 @@ std::string order_text(const Layout& l) {
 }
 
 std::string stages_text(const Layout& l) {
+  if (l.stages_by_time) return "by_time";
   std::string out;
   for (const std::uint32_t units : l.stage_units) out += (out.empty() ? "" : "+") + std::to_string(units);
   return out;
@@ -334,9 +335,12 @@ constexpr std::array<Field, 33> fields{{
     count<&Layout::depth, 1>("depth", "of scheme 2.5d; 1"),
     {"order", "dimensions from neighbouring ranks outwards; tp-cp-dp-pp",
      [](Layout& l, std::string_view value, const SpecPlace& place) { l.order = order_of(value, place); }, order_text},
-    {"stages", "units of each stage (of each chunk), such as 3+4+4+3; equal blocks or balanced by time",
+    {"stages",
+     "units of each stage (of each chunk), such as 3+4+4+3, or by_time; equal numbers, as programs deal them out",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
        l.stage_units.clear();
+       l.stages_by_time = value == "by_time";
+       if (l.stages_by_time) return;
        for_each_part(value, place, '+', [&](std::string_view part, const SpecPlace& here) {
          l.stage_units.push_back(static_cast<std::uint32_t>(integer_of(part, here.where(), 1, most)));
        });

@@ -148,6 +148,21 @@ bool frees_nothing(const Workload& w) {
          });
 }
 
+/// What a pipeline takes whose units are dealt to stages by time, where Megatron-LM, which has to be told, would save
+/// time by it; else empty.
+std::string with_stages_by_time(LayoutTables& state, LayoutPlan plan, Seconds iteration) {
+  constexpr double worth_telling = 0.02;
+  const Workload& w = state.workload;
+  const bool can_be_told = w.shape && w.shape->kernels == KernelSet::megatron;
+  if (plan.layout.pipeline == 1 || !plan.layout.stage_units.empty() || !can_be_told) return {};
+  plan.layout.stages_by_time = true;
+  const Answer<EvaluatedLayout> e = state.evaluated(plan);
+  const bool fits = e && (state.memory_cap() <= Bytes(0) || e->memory.total() <= state.memory_cap());
+  if (!fits || e->iteration > iteration * (1 - worth_telling)) return {};
+  return "stages hold equal numbers of blocks, as without being told; dealt out by time (stages=by_time) it takes " +
+         text_of(e->iteration);
+}
+
 Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& plan) {
   const Answer<EvaluatedLayout> evaluated = state.evaluated(plan);
   if (!evaluated) return Inapplicable{evaluated.reason()};
@@ -201,6 +216,8 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
     p.warnings.emplace_back("a trace does not show what dividing its model costs: the interval is a third either way");
   if (const Bytes card = state.cluster.device_memory; p.memory.total() > card * tight_memory_share && card > Bytes(0))
     p.warnings.push_back(tight_memory_text(p.memory.total(), card));
+  if (std::string text = with_stages_by_time(state, p.plan, p.iteration); !text.empty())
+    p.warnings.push_back(std::move(text));
   return p;
 }
 

@@ -178,7 +178,7 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
 
 std::string division_text(const Workload& w, const Layout& l, const LayoutPrediction& p) {
   if (l.pipeline == 1 || !l.stage_units.empty() || p.stages.size() < 2) return {};
-  if (w.shape && p.stage_units == equal_blocks(*w.shape, l.pipeline * l.chunks)) return {};
+  if (w.shape && p.stage_units == usual_stages(*w.shape, l.pipeline * l.chunks)) return {};
   const auto [least, most] = std::ranges::minmax_element(p.stages, {}, &StageSummary::units);
   if (least->units == most->units) return {};
   return "units are dealt to stages by time, " + std::to_string(least->units) + " to " + std::to_string(most->units) +

@@ -1,9 +1,10 @@
-// The longest run is found by the next one that a greedy division asks for, the most even division within it by dynamic
-// programming.
+// The heaviest run is found by the next one that a greedy division asks for, the most even division within it by
+// dynamic programming.
 #include <stepcast/parallelism/stage_division.hpp>
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -14,16 +15,16 @@ namespace {
 /// Sums of runs of units.
 class Runs {
  public:
-  explicit Runs(std::span<const Seconds> time) : prefix_(time.size() + 1) {
-    for (std::size_t i = 0; i < time.size(); ++i) prefix_[i + 1] = prefix_[i] + time[i].value();
+  explicit Runs(std::span<const double> weight) : prefix_(weight.size() + 1) {
+    for (std::size_t i = 0; i < weight.size(); ++i) prefix_[i + 1] = prefix_[i] + weight[i];
   }
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(prefix_.size() - 1); }
   [[nodiscard]] double sum(std::uint32_t from, std::uint32_t to) const { return prefix_[to] - prefix_[from]; }
 
   /// Cuts greedily into runs of at most `limit` that leave a unit for each later one.
   struct Greedy {
-    double longest = 0;                                     ///< infinity: it does not reach the end
-    double next = std::numeric_limits<double>::infinity();  ///< the least longer limit that cuts otherwise
+    double heaviest = 0;                                    ///< infinity: it does not reach the end
+    double next = std::numeric_limits<double>::infinity();  ///< the least heavier limit that cuts otherwise
   };
   [[nodiscard]] Greedy greedy(std::uint32_t stages, double limit) const {
     Greedy out;
@@ -34,10 +35,10 @@ class Runs {
       while (to < last && sum(from, to + 1) <= limit) ++to;
       if (to < last) out.next = std::min(out.next, sum(from, to + 1));
       if (sum(from, to) > limit) out.next = std::min(out.next, sum(from, to));
-      out.longest = std::max(out.longest, sum(from, to));
+      out.heaviest = std::max(out.heaviest, sum(from, to));
       from = to;
     }
-    if (from != count() || out.longest > limit) out.longest = std::numeric_limits<double>::infinity();
+    if (from != count() || out.heaviest > limit) out.heaviest = std::numeric_limits<double>::infinity();
     return out;
   }
 
@@ -45,22 +46,22 @@ class Runs {
   std::vector<double> prefix_;
 };
 
-/// The shortest longest run. From a limit that is too short each step goes to the next one that cuts otherwise: a few
+/// The lightest heaviest run. From a limit that is too short each step goes to the next one that cuts otherwise: a few
 /// where units are alike. Where they are not, bisection, in which each success jumps to the run that it found; both end
 /// exactly.
-double shortest_longest(const Runs& runs, std::uint32_t stages) {
+double lightest_heaviest(const Runs& runs, std::uint32_t stages) {
   constexpr int steps = 16;
   double good = runs.sum(0, runs.count()), bad = good / stages * (1 - 1e-9);
   for (int i = 0; i < steps; ++i) {
     const Runs::Greedy cut = runs.greedy(stages, bad);
-    if (cut.longest <= bad) return cut.longest;
+    if (cut.heaviest <= bad) return cut.heaviest;
     if (!(cut.next < good)) return good;
     bad = cut.next;
   }
   for (int i = 0; i < 60 && bad < good; ++i) {
     const double middle = 0.5 * (bad + good);
     if (middle <= bad || middle >= good) break;
-    const double found = runs.greedy(stages, middle).longest;
+    const double found = runs.greedy(stages, middle).heaviest;
     if (found <= middle) good = found;
     else bad = middle;
   }
@@ -90,11 +91,19 @@ Window window_of(const Runs& runs, std::uint32_t stages, double limit) {
 
 }  // namespace
 
-std::vector<std::uint32_t> stage_division(std::span<const Seconds> time, std::uint32_t stages) {
-  const Runs runs(time);
+std::vector<double> weights_of(std::span<const Seconds> time) {
+  constexpr double parts = 1 << 20;
+  const Seconds longest = *std::ranges::max_element(time);
+  std::vector<double> weight;
+  for (const Seconds t : time) weight.push_back(longest > Seconds(0) ? std::round(t / longest * parts) : 1);
+  return weight;
+}
+
+std::vector<std::uint32_t> stage_division(std::span<const double> weight, std::uint32_t stages) {
+  const Runs runs(weight);
   const std::uint32_t n = runs.count();
   assert(stages >= 1 && stages <= n);
-  const double limit = shortest_longest(runs, stages);
+  const double limit = lightest_heaviest(runs, stages);
   const Window window = window_of(runs, stages, limit);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   // Rows of the window: the smallest sum of squares of s runs over the first u units, and where the last run begins.
@@ -123,22 +132,19 @@ std::vector<std::uint32_t> stage_division(std::span<const Seconds> time, std::ui
 
 namespace {
 
-std::vector<Seconds> of_devices(std::span<const Seconds> time, std::span<const std::uint32_t> first,
-                                std::span<const std::uint32_t> device) {
-  std::vector<Seconds> of(*std::ranges::max_element(device) + 1);
+std::vector<double> of_devices(std::span<const double> weight, std::span<const std::uint32_t> first,
+                               std::span<const std::uint32_t> device) {
+  std::vector<double> of(*std::ranges::max_element(device) + 1);
   for (std::size_t v = 0; v < device.size(); ++v)
-    for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) of[device[v]] += time[u];
+    for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) of[device[v]] += weight[u];
   return of;
 }
 
-Seconds longest_run(std::span<const Seconds> time, std::span<const std::uint32_t> first) {
-  Seconds longest;
-  for (std::size_t v = 0; v + 1 < first.size(); ++v) {
-    Seconds run;
-    for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) run += time[u];
-    longest = std::max(longest, run);
-  }
-  return longest;
+double heaviest_run(std::span<const double> weight, std::span<const std::uint32_t> first) {
+  double heaviest = 0;
+  for (std::size_t v = 0; v + 1 < first.size(); ++v)
+    heaviest = std::max(heaviest, std::accumulate(weight.begin() + first[v], weight.begin() + first[v + 1], 0.0));
+  return heaviest;
 }
 
 /// One unit less for a run and one more for another; the runs between them move.
@@ -152,29 +158,29 @@ std::vector<std::uint32_t> moved(std::vector<std::uint32_t> first, std::size_t f
 
 }  // namespace
 
-Seconds longest_device(std::span<const Seconds> time, std::span<const std::uint32_t> first,
+double heaviest_device(std::span<const double> weight, std::span<const std::uint32_t> first,
                        std::span<const std::uint32_t> device) {
-  const std::vector<Seconds> of = of_devices(time, first, device);
+  const std::vector<double> of = of_devices(weight, first, device);
   return *std::ranges::max_element(of);
 }
 
-std::vector<std::uint32_t> sparing_the_busiest(std::span<const Seconds> time, std::vector<std::uint32_t> first,
+std::vector<std::uint32_t> sparing_the_busiest(std::span<const double> weight, std::vector<std::uint32_t> first,
                                                std::span<const std::uint32_t> device) {
   constexpr double rounding = 1e-9;
-  const Seconds limit = longest_run(time, first) * (1 + rounding);
+  const double limit = heaviest_run(weight, first) * (1 + rounding);
   for (;;) {
-    const std::vector<Seconds> of = of_devices(time, first, device);
+    const std::vector<double> of = of_devices(weight, first, device);
     const auto busiest = std::ranges::max_element(of), least = std::ranges::min_element(of);
     const auto from_device = static_cast<std::uint32_t>(busiest - of.begin());
     const auto to_device = static_cast<std::uint32_t>(least - of.begin());
     std::vector<std::uint32_t> best;
-    Seconds shortest = *busiest * (1 - rounding);
+    double lightest = *busiest * (1 - rounding);
     const auto consider = [&](std::size_t from, std::size_t to) {
       std::vector<std::uint32_t> other = moved(first, from, to);
-      if (longest_run(time, other) > limit) return;
-      const Seconds longest = longest_device(time, other, device);
-      if (longest >= shortest) return;
-      shortest = longest;
+      if (heaviest_run(weight, other) > limit) return;
+      const double heaviest = heaviest_device(weight, other, device);
+      if (heaviest >= lightest) return;
+      lightest = heaviest;
       best = std::move(other);
     };
     // Of two runs the nearest ones, which moves fewest others.
@@ -198,6 +204,33 @@ std::vector<std::uint32_t> equal_blocks(const ModelShape& shape, std::int64_t st
   std::vector<std::uint32_t> units(std::size_t(stages), std::uint32_t(blocks / stages));
   units.front() += std::uint32_t(shape.units.front().repetitions);
   units.back() += std::uint32_t(shape.units.back().repetitions);
+  return units;
+}
+
+namespace {
+
+/// Those of a model, in forward order.
+std::vector<double> parameters_of_units(const ModelShape& shape) {
+  std::vector<double> parameters;
+  for (const UnitShape& u : shape.units)
+    parameters.insert(parameters.end(), std::size_t(u.repetitions),
+                      u.divided_parameters + u.other_parameters + u.expert_parameters + u.tied_parameters);
+  return parameters;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> usual_stages(const ModelShape& shape, std::int64_t stages) {
+  if (shape.kernels == KernelSet::megatron) return equal_blocks(shape, stages);
+  const std::vector<double> parameters = parameters_of_units(shape);
+  if (stages < 2 || std::ssize(parameters) < stages) return {};
+  std::vector<std::uint32_t> units(std::size_t(stages), std::uint32_t(std::ssize(parameters) / stages));
+  if (shape.kernels != KernelSet::deepspeed) {
+    for (std::int64_t s = 0; s < std::ssize(parameters) % stages; ++s) ++units[std::size_t(s)];
+    return units;
+  }
+  const std::vector<std::uint32_t> first = stage_division(parameters, std::uint32_t(stages));
+  for (std::size_t s = 0; s < units.size(); ++s) units[s] = first[s + 1] - first[s];
   return units;
 }
 

@@ -231,11 +231,9 @@ std::vector<std::uint32_t> first_units(std::span<const std::uint32_t> units) {
   return first;
 }
 
-/// First unit of each virtual stage, and the number of units. Equal numbers of blocks, which is what programs do unless
-/// they are told otherwise, where the division by time spares the busiest device nothing.
-std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit& split, const Layout& l,
-                                    std::uint32_t virtual_stages) {
-  if (!l.stage_units.empty()) return first_units(l.stage_units);
+/// By what each unit takes in both passes.
+std::vector<std::uint32_t> division_by_time(const Workload& workload, const PricedSplit& split, const Layout& l,
+                                            std::span<const std::uint32_t> device, std::vector<double>& weight) {
   std::vector<Seconds> of_kind, time;
   for (const PricedUnit& u : split.units) {
     const auto unit = static_cast<std::uint32_t>(of_kind.size());
@@ -246,15 +244,29 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
     of_kind.push_back(std::max(passes.forward + passes.backward, issue.forward + issue.backward));
   }
   for (const std::uint32_t unit : split.sequence(workload)) time.push_back(of_kind[unit]);
-  std::vector<std::uint32_t> balanced = stage_division(time, virtual_stages);
+  weight = weights_of(time);
+  std::vector<std::uint32_t> first = stage_division(weight, static_cast<std::uint32_t>(device.size()));
+  return l.chunks > 1 ? sparing_the_busiest(weight, std::move(first), device) : first;
+}
+
+/// First unit of each virtual stage, and the number of units.
+struct Division {
+  std::vector<std::uint32_t> first;
+  bool usual = true;  ///< no other than programs make unless they are told, or none is known
+};
+Division division(const Workload& workload, const PricedSplit& split, const Layout& l, std::uint32_t virtual_stages) {
+  if (!l.stage_units.empty()) return {first_units(l.stage_units)};
+  std::vector<std::uint32_t> usual;
+  if (workload.shape) usual = first_units(usual_stages(*workload.shape, virtual_stages));
+  const bool known = usual.size() > 1 && usual.back() == split.sequence(workload).size();
+  if (known && !l.stages_by_time) return {std::move(usual)};
   const std::vector<std::uint32_t> device = devices_of(l, virtual_stages);
-  std::vector<std::uint32_t> even =
-      workload.shape ? first_units(equal_blocks(*workload.shape, virtual_stages)) : std::vector<std::uint32_t>{};
-  // No program deals out what does not divide without being told how.
-  if (even.size() != balanced.size() && l.chunks > 1) return sparing_the_busiest(time, std::move(balanced), device);
-  if (even.size() != balanced.size() || even.back() != balanced.back() || even == balanced) return balanced;
-  const Seconds least = longest_device(time, balanced, device);
-  return longest_device(time, even, device) <= least * (1 + indifference) ? even : balanced;
+  std::vector<double> weight;
+  std::vector<std::uint32_t> by_time = division_by_time(workload, split, l, device, weight);
+  if (!known) return {std::move(by_time)};
+  const double least = heaviest_device(weight, by_time, device);
+  if (heaviest_device(weight, usual, device) <= least * (1 + indifference)) return {std::move(usual)};
+  return {std::move(by_time), false};
 }
 
 std::string_view where_modules_are(RecomputedModule m) {
@@ -585,9 +597,10 @@ bool deals_by_device(const Layout& l) { return l.chunks > 1 && l.stage_units.emp
 
 StagedSplit staged_split(const Workload& workload, const PricedSplit& split, const Layout& l,
                          std::uint32_t virtual_stages, const ShardedMessages& messages) {
-  const std::vector<std::uint32_t> first = division(workload, split, l, virtual_stages);
+  const auto [first, usual] = division(workload, split, l, virtual_stages);
   const std::span<const std::uint32_t> units = split.sequence(workload);
   StagedSplit out;
+  out.usual_stages = usual;
   out.stages.resize(virtual_stages);
   out.chunks.resize(virtual_stages);
   const bool some = l.recomputed_blocks > 0;

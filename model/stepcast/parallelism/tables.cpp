@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace stepcast {
 namespace {
@@ -295,6 +296,7 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
   const bool sharded = sends_in_passes(workload, *e.split, l);
   std::uint64_t division = 0;
   if (!l.stage_units.empty()) division = divisions_.try_emplace(l.stage_units, divisions_.size() + 1).first->second;
+  else if (l.stages_by_time) division = std::numeric_limits<std::uint64_t>::max();
   const bool by_device = deals_by_device(l);
   const TableKey staged_key{
       split.number, word(by_device ? l.pipeline : 0, virtual_stages_of(l)),
@@ -520,6 +522,7 @@ Answer<EvaluatedLayout> LayoutTables::evaluated_as_said(const LayoutPlan& plan) 
   if (!pipeline) return Inapplicable{e.staged ? e.staged->unsuitable : e.split->unsuitable};
   if (!pipeline->value.unsuitable.empty()) return Inapplicable{pipeline->value.unsuitable};
   e.pipeline = &pipeline->value;
+  if (e.staged->usual_stages) e.layout.stages_by_time = false;
   std::vector<Bytes> with_host;
   for (std::uint32_t d = 0; d < e.pipeline->shape.stages; ++d) {
     const PipelineDevice& device = e.pipeline->devices[d];

@@ -107,6 +107,7 @@ class Families {
       for (const std::int64_t p : degrees(space_.pipeline, left / c, units_)) {
         if (p > units_) continue;
         family_.pipeline = p;
+        family_.stages_by_time = p > 1 && has_megatron_;
         family_.data = left / c / p;
         if (batch_ % family_.data != 0) continue;
         for (const bool whole : wholes()) {
@@ -239,7 +240,7 @@ class Families {
   bool is_described_ = false;
   bool splits_passes_ = true;
   bool is_recorded_ = false;   // a CUDA graph, which Megatron-LM makes of mixtures whose tokens are sent so
-  bool has_megatron_ = false;  // kernels of Megatron-LM, which may run it
+  bool has_megatron_ = false;  // kernels of Megatron-LM, which may run it and be told what a stage holds
   std::vector<const PipelineSchedule*> pairing_{};  // that run forward behind backward passes
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;
@@ -431,12 +432,14 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std
   layout.scheme = family.scheme;
   layout.depth = family.depth;
   layout.schedule = family.schedule;
+  layout.stages_by_time = family.stages_by_time;
   return layout;
 }
 
 bool of_one_kind(Layout a, const Layout& b) {
   if (a.chunks > 1 && b.chunks > 1) a.chunks = b.chunks, a.stage_units = b.stage_units;
   if (a.recomputed_blocks > 0 && b.recomputed_blocks > 0) a.recomputed_blocks = b.recomputed_blocks;
+  a.stages_by_time = b.stages_by_time;
   a.overlap_pipeline = b.overlap_pipeline;
   a.overlap_gradients = b.overlap_gradients;
   a.overlap_tensor = b.overlap_tensor;

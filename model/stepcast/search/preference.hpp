@@ -7,10 +7,11 @@
 // of a device; few dimensions, each of which is a group of ranks to set up and to debug and weighs as ten switches; no
 // memory that is tight, which weighs as eight; few switches: recomputation is one, another wrapper of the model
 // (Megatron-FSDP) one more, a number of stages by which neither blocks nor blocks with the model's ends divide is one,
-// and so are ZeRO-1 and 2 of a large model by PyTorch's fully_shard, which does ZeRO-3 unless told; small groups and
-// few parts of a stage; then the one that leaves most memory free, as long as less than two fifths of the device are,
-// and the shorter step. Invariant: the burden of a layout depends on the layout and rises with its memory alone, and a
-// family's is never above its members'. Not modelled: what a team already runs.
+// what programs have to be told of stages by which blocks do divide is one, and so are ZeRO-1 and 2 of a large model by
+// PyTorch's fully_shard, which does ZeRO-3 unless told; small groups and few parts of a stage; then the one that leaves
+// most memory free, as long as less than two fifths of the device are, and the shorter step. Invariant: the burden of a
+// layout depends on the layout and rises with its memory alone, and a family's is never above its members'. Not
+// modelled: what a team already runs.
 #include <stepcast/search/families.hpp>
 
 #include <string>
@@ -26,6 +27,7 @@ namespace stepcast {
 
 class LayoutPreference {
  public:
+  static constexpr double of_told_stages = 1;  ///< the burden of Layout::stages_by_time
   /// `framework`: as in LayoutSpace. The workload has to outlive this.
   LayoutPreference(const Workload&, const Cluster&, std::string_view framework);
   /// 0: data parallelism by DDP; each point is something more to set up. Of a resolved plan.

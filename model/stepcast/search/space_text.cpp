@@ -116,7 +116,12 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
   const bool apart = workload.shape && !is_eager(workload.shape->kernels) && !takes_products_apart(all);
   if (apart && space.overlap_tensor.empty() && any_family(all, divides_sequence))
     out.push_back("tensor-parallel messages beside products (--overlap-tp products)");
-  if (!used.empty()) out.push_back("divisions into stages other than equal blocks or by time (stages=)");
+  if (!used.empty())
+    out.push_back("divisions into stages other than " +
+                  std::string(workload.shape && !any_family(all, &LayoutFamily::stages_by_time)
+                                  ? "the program's own"
+                                  : "equal blocks or by time") +
+                  " (stages=)");
   const bool casts = workload.shape && holds_whole_weights(workload.shape->kernels);
   const bool over_one = !space.zero.empty() && space.zero.front() == 3;
   if (casts && !over_one && any_family(all, [](const LayoutFamily& f) { return f.data * f.context == 1; }))

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <random>
 
 using namespace stepcast;
@@ -19,11 +20,11 @@ namespace {
 struct Quality {
   double longest = 0, squares = 0;
 };
-Quality quality(const std::vector<Seconds>& time, const std::vector<std::uint32_t>& first) {
+Quality quality(const std::vector<double>& time, const std::vector<std::uint32_t>& first) {
   Quality q;
   for (std::size_t s = 0; s + 1 < first.size(); ++s) {
     double run = 0;
-    for (std::uint32_t u = first[s]; u < first[s + 1]; ++u) run += time[u].value();
+    for (std::uint32_t u = first[s]; u < first[s + 1]; ++u) run += time[u];
     q.longest = std::max(q.longest, run);
     q.squares += run * run;
   }
@@ -31,7 +32,7 @@ Quality quality(const std::vector<Seconds>& time, const std::vector<std::uint32_
 }
 
 // The best of all cuts into non-empty runs.
-void search(const std::vector<Seconds>& time, std::uint32_t stages, std::vector<std::uint32_t>& first, Quality& best) {
+void search(const std::vector<double>& time, std::uint32_t stages, std::vector<std::uint32_t>& first, Quality& best) {
   const auto n = static_cast<std::uint32_t>(time.size());
   if (first.size() == stages) {
     first.push_back(n);
@@ -53,9 +54,8 @@ void search(const std::vector<Seconds>& time, std::uint32_t stages, std::vector<
 TEST_CASE("Stages are divided as well as any cut does") {
   std::mt19937_64 random(5);
   for (int i = 0; i < 300; ++i) {
-    std::vector<Seconds> time(1 + static_cast<std::size_t>(i % 9));
-    for (Seconds& t : time)
-      t = Seconds(i % 3 == 0 ? 1 : static_cast<double>(std::uniform_int_distribution<int>(i % 2, 9)(random)));
+    std::vector<double> time(1 + static_cast<std::size_t>(i % 9));
+    for (double& t : time) t = i % 3 == 0 ? 1 : std::uniform_int_distribution<int>(i % 2, 9)(random);
     for (std::uint32_t stages = 1; stages <= time.size(); ++stages) {
       const std::vector<std::uint32_t> first = stage_division(time, stages);
       REQUIRE(first.size() == stages + 1);
@@ -74,14 +74,14 @@ TEST_CASE("Stages are divided as well as any cut does") {
 
 TEST_CASE("A heavy end takes units from its stage") {
   // An embedding, twelve blocks, a head as heavy as two blocks, over four stages.
-  std::vector<Seconds> time(14, Seconds(1));
-  time.front() = Seconds(0.1);
-  time.back() = Seconds(2);
+  std::vector<double> time(14, 1.0);
+  time.front() = 0.1;
+  time.back() = 2;
   const std::vector<std::uint32_t> first = stage_division(time, 4);
   CHECK(first[4] - first[3] <= 3);
 }
 
-TEST_CASE("equal numbers of blocks are dealt out where no other division spares the busiest device anything") {
+TEST_CASE("programs deal units out by a rule of their own unless they are told otherwise") {
   const auto stages = [](const char* model, const char* layout) {
     const Workload workload =
         stepcast::workload_of(model_shape_of(model), stepcast::test::layout_device(DataType::f16));
@@ -91,14 +91,28 @@ TEST_CASE("equal numbers of blocks are dealt out where no other division spares 
     return p->stage_units;
   };
   using Units = std::vector<std::uint32_t>;
-  // A head as long as a block: five parts of four blocks, where the parts would be of five, four ... four and three.
+  // A head as long as a block, beside which nothing is spared.
   constexpr const char* light = "gpt:hidden=1024,layers=40,heads=16,seq=512,vocab=6000";
-  CHECK(stages(light, "layout(pp=4, chunks=5, mb=1)/ddp") == equal_blocks(model_shape_of(light), 20));
-  // A head as long as eight: one stage with it would be the busiest by far.
+  CHECK(stages(light, "layout(pp=4, chunks=5, mb=1, stages=by_time)/ddp") == equal_blocks(model_shape_of(light), 20));
+  // A head as long as eight: one stage with it is the busiest by far, and Megatron-LM makes it unless told.
   constexpr const char* heavy = "gpt:hidden=1024,layers=40,heads=16,seq=512,vocab=100000";
-  const Units uneven = stages(heavy, "layout(pp=4, mb=1)/ddp");
+  CHECK(stages(heavy, "layout(pp=4, mb=1)/ddp") == equal_blocks(model_shape_of(heavy), 4));
+  const Units uneven = stages(heavy, "layout(pp=4, mb=1, stages=by_time)/ddp");
   CHECK(uneven != equal_blocks(model_shape_of(heavy), 4));
   CHECK(uneven.back() < uneven.front());
+  // Where blocks do not divide it has to be told.
+  constexpr const char* odd = "gpt:hidden=1024,layers=38,heads=16,seq=512,vocab=6000";
+  CHECK(usual_stages(model_shape_of(odd), 4).empty());
+  CHECK(stages(odd, "layout(pp=4, mb=1)/ddp") == stages(odd, "layout(pp=4, mb=1, stages=by_time)/ddp"));
+  // torchtitan counts embedding and head as blocks, DeepSpeed counts parameters.
+  CHECK(usual_stages(model_shape_of("gpt:hidden=1024,layers=40,heads=16,seq=512,vocab=6000,kernels=compiled"), 4) ==
+        Units{11, 11, 10, 10});
+  CHECK(usual_stages(model_shape_of("gpt:hidden=1024,layers=40,heads=16,seq=512,vocab=6000,kernels=compiled"), 50)
+            .empty());
+  const Units by_parameters =
+      usual_stages(model_shape_of("gpt:hidden=1024,layers=40,heads=16,seq=512,vocab=100000,kernels=deepspeed"), 4);
+  CHECK(by_parameters.front() < by_parameters[1]);
+  CHECK(std::accumulate(by_parameters.begin(), by_parameters.end(), 0u) == 42);
   CHECK(equal_blocks(model_shape_of(heavy), 4) == Units{11, 10, 10, 11});
   CHECK(equal_blocks(model_shape_of(heavy), 3).empty());
   // Layers without experts are blocks, too.
@@ -115,9 +129,9 @@ TEST_CASE(
   for (int i = 0; i < 200; ++i) {
     const auto devices = static_cast<std::uint32_t>(2 + i % 3), chunks = static_cast<std::uint32_t>(2 + i % 4);
     const std::uint32_t stages = devices * chunks;
-    std::vector<Seconds> time(stages + std::uniform_int_distribution<std::uint32_t>(0, 2 * stages)(random), Seconds(1));
-    time.front() = Seconds(0.1);
-    time.back() = Seconds(std::uniform_int_distribution<int>(1, 4)(random));
+    std::vector<double> time(stages + std::uniform_int_distribution<std::uint32_t>(0, 2 * stages)(random), 1.0);
+    time.front() = 0.1;
+    time.back() = std::uniform_int_distribution<int>(1, 4)(random);
     std::vector<std::uint32_t> device(stages);
     for (std::uint32_t v = 0; v < stages; ++v) device[v] = v % devices;
     const std::vector<std::uint32_t> before = stage_division(time, stages);
@@ -127,13 +141,13 @@ TEST_CASE(
     CHECK(first.back() == time.size());
     CHECK(std::adjacent_find(first.begin(), first.end(), std::greater_equal<>()) == first.end());
     CHECK(quality(time, first).longest <= quality(time, before).longest * (1 + 1e-6));
-    CHECK(longest_device(time, first, device) <= longest_device(time, before, device));
-    if (longest_device(time, first, device) < longest_device(time, before, device)) ++shorter;
+    CHECK(heaviest_device(time, first, device) <= heaviest_device(time, before, device));
+    if (heaviest_device(time, first, device) < heaviest_device(time, before, device)) ++shorter;
   }
   CHECK(shorter > 20);
   // Two long parts on one device, two short ones on another.
-  const std::vector<Seconds> units(12, Seconds(1));
+  const std::vector<double> units(12, 1.0);
   const std::vector<std::uint32_t> device{0, 1, 2, 0, 1, 2}, first{0, 3, 4, 6, 9, 10, 12};
-  CHECK(longest_device(units, first, device) == Seconds(6));
-  CHECK(longest_device(units, sparing_the_busiest(units, first, device), device) <= Seconds(5));
+  CHECK(heaviest_device(units, first, device) == 6);
+  CHECK(heaviest_device(units, sparing_the_busiest(units, first, device), device) <= 5);
 }

@@ -58,6 +58,7 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"schedule", l.schedule ? Json(l.schedule->name) : Json(nullptr)},
           {"order", std::move(order)},
           {"stage_units", l.stage_units},
+          {"stages_by_time", l.stages_by_time},
           {"units", std::move(units)}};
 }
 
