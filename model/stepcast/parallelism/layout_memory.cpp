@@ -53,6 +53,7 @@ struct Buffers {
   double bucketed = 0;  ///< elements whose gradients travel in buckets
   Bytes divided;        ///< the largest unit's gathered parameters and its gradients
   Bytes received;
+  Bytes standing;  ///< gradients that nothing is added up in
 };
 /// PyTorch's fully_shard: whole weights in four bytes, divided, and units of them gathered in two.
 bool fully_shards(const Workload& w, const Layout& l) { return has_copies(w) && l.zero_in_passes() >= 1; }
@@ -195,6 +196,7 @@ void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput&
   // One activation arrives while the one before is read, in each direction.
   if (l.pipeline > 1) b.received += 4 * in.boundary;
   b.received += registered_buffers(w, l) * in.largest_boundary;
+  b.standing = std::max(b.standing, in.standing_gradient);
 }
 
 /// Whether DistributedDataParallel runs the layout, around the model or around each stage of a pipeline, and casts.
@@ -257,7 +259,8 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
       activations = working;
     }
   }
-  MemoryUse use = memory_use(parameters, bytes, activations, buckets + buffers.divided + buffers.received, options);
+  MemoryUse use = memory_use(parameters, bytes, activations,
+                             buckets + buffers.divided + buffers.received + buffers.standing, options);
   if (autocast) use = stepcast::under_autocast(use, bytes, buffers.bucketed > 0, options);
   use.moment = moment;
   use.host = host;

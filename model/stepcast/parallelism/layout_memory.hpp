@@ -42,6 +42,7 @@ struct StageMemoryInput {
   bool one_pass = true;           ///< a step has one micro-batch, so that no gradient waits for the next
   double micro_batches_kept = 0;  ///< counted in whole stages (PipelineTimes::kept / chunks)
   Bytes working;                  ///< largest transient of one unit, beyond what it keeps
+  Bytes standing_gradient;        ///< of its weights, that nothing is added up in
   double largest_unit = 0;        ///< elements of its largest unit, for gathers
   Bytes boundary;                 ///< what is handed on for one micro-batch
   Bytes largest_boundary;         ///< what its units hand on, within it as well

@@ -239,7 +239,8 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   p.tied_parameters = unit.tied_parameters;
   p.kept = unit.kept;
   p.working = unit.working;
-  p.doubled_gradient = unit.doubled_gradient;
+  p.gradient_at_work = unit.gradient_at_work;
+  p.standing_gradient = unit.standing_gradient;
   p.boundary = unit.boundary;
   p.send = stage_send(cluster, l, unit.boundary, prices).sum();
   return p;

@@ -76,7 +76,7 @@ struct PricedUnit {
   std::array<Bytes, recomputation_count> kept{};
   std::array<Bytes, recomputed_module_count> of_module{};  ///< of what is kept, what these modules gave
   bool checkpointed = true;
-  Bytes working, doubled_gradient, boundary;
+  Bytes working, gradient_at_work, standing_gradient, boundary;
   /// Of units that choose for themselves: gathers before the forward and behind the backward pass where the unit before
   /// is divided otherwise.
   Seconds change_forward, change_backward;

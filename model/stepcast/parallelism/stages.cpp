@@ -317,7 +317,7 @@ class TogetherAgain {
     activations_ += u.kept[static_cast<std::size_t>(Recomputation::none)];
     largest_ = std::max(largest_, beyond_kept(u, Recomputation::none));
     const Bytes working = activations_ + largest_ - first_input_;
-    stage.working = std::max(stage.working, working + u.doubled_gradient);
+    stage.working = std::max(stage.working, working + u.gradient_at_work);
     stage.sharded.block_working = std::max(stage.sharded.block_working, working);
   }
 
@@ -355,7 +355,8 @@ void add(VirtualStage& stage, ChunkTimes& times, const PricedUnit& u, Recomputat
   stage.tied_parameters += u.tied_parameters;
   stage.largest_unit = std::max(stage.largest_unit, u.parameters);
   stage.kept += u.kept[static_cast<std::size_t>(r)];
-  stage.working = std::max(stage.working, beyond_kept(u, r) + u.doubled_gradient);
+  stage.working = std::max(stage.working, beyond_kept(u, r) + u.gradient_at_work);
+  stage.standing_gradient = std::max(stage.standing_gradient, u.standing_gradient);
   add(stage.sharded, u, r);
   stage.boundary = u.boundary;
   stage.largest_boundary = std::max(stage.largest_boundary, u.boundary);
@@ -366,6 +367,7 @@ void add(StageMemoryInput& device, const VirtualStage& stage) {
   device.expert_parameters += stage.expert_parameters;
   device.kept_per_micro_batch += stage.kept;
   device.working = std::max(device.working, stage.working);
+  device.standing_gradient = std::max(device.standing_gradient, stage.standing_gradient);
   device.largest_unit = std::max(device.largest_unit, stage.largest_unit);
   device.sharded += stage.sharded;
   device.boundary = std::max(device.boundary, stage.boundary);

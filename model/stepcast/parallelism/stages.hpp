@@ -44,6 +44,7 @@ struct VirtualStage {
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
   Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
   Bytes largest_boundary;         ///< of what its units hand on
+  Bytes standing_gradient;        ///< UnitCost's, of the unit that has most
   ShardedUnits sharded;
 };
 /// Adds a unit to what a stage holds and takes.

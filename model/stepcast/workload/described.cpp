@@ -240,7 +240,8 @@ class DividedUnit {
     for (std::size_t m = 0; m < recomputed_module_count; ++m)
       c.of_module[m] = k.of_module[m].divided * divided + k.of_module[m].sequence * sequence;
     c.working = c.kept[std::size_t(Recomputation::none)] + unit_.transient * divided + k.input * sequence;
-    c.doubled_gradient = doubled_gradient(shape_, unit_, [&](Division division) { return share(division); });
+    const GradientsBeside beside = gradients_beside(shape_, unit_, [&](Division division) { return share(division); });
+    c.gradient_at_work = beside.at_work, c.standing_gradient = beside.standing;
     c.boundary = unit_.boundary * sequence;
   }
 

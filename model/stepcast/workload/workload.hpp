@@ -90,9 +90,10 @@ struct UnitCost {
   std::array<Bytes, recomputed_module_count> of_module{};  ///< what of it is not kept where one of these is done again
   /// Full recomputation does it again, but for `unread`; not the first and the last unit, as frameworks do.
   bool checkpointed = true;
-  Bytes working;           ///< the largest transient of its passes (one unit's full activations)
-  Bytes doubled_gradient;  ///< beside it where gradients are added up in another type than the weights'
-  Bytes boundary;          ///< what it hands on, per device
+  Bytes working;            ///< the largest transient of its passes (one unit's full activations)
+  Bytes gradient_at_work;   ///< beside it, of a weight
+  Bytes standing_gradient;  ///< gradients of its weights that nothing is added up in, which such units share
+  Bytes boundary;           ///< what it hands on, per device
 };
 
 /// A parameter tensor of a traced unit.

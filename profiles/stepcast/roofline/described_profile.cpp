@@ -79,11 +79,13 @@ Profile described_profile(const ModelShape& model, const Device& described, doub
   profile.rates = rates_of(device, model);
   const DataType dtype = gradient_type(model);
   std::vector<std::pair<const UnitShape*, std::string>> units;
+  Bytes standing;
   for (const UnitShape& unit : model.units) {
     Layer layer = layer_of(unit, model, device, samples);
-    const Bytes doubled = doubled_gradient(model, unit, [](Division) { return 1.0; });
+    const GradientsBeside beside = gradients_beside(model, unit, [](Division) { return 1.0; });
+    standing = std::max(standing, beside.standing);
     profile.transient_memory =
-        std::max(profile.transient_memory, (unit.transient + unit.kept.input) * samples + doubled);
+        std::max(profile.transient_memory, (unit.transient + unit.kept.input) * samples + beside.at_work);
     for (std::int64_t i = 0; i < unit.repetitions; ++i) {
       layer.name = unit.repetitions == 1 ? unit.name : unit.name + "." + std::to_string(i);
       profile.layers.push_back(layer);
@@ -91,6 +93,7 @@ Profile described_profile(const ModelShape& model, const Device& described, doub
       units.emplace_back(&unit, layer.name);
     }
   }
+  profile.transient_memory += standing;
   profile.backward_order.resize(profile.layers.size());
   std::iota(profile.backward_order.rbegin(), profile.backward_order.rend(), 0u);
   for (const std::uint32_t l : profile.backward_order)

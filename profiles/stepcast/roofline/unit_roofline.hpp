@@ -90,16 +90,35 @@ struct UpdateShape {
 };
 [[nodiscard]] UpdateShape update_of(const ModelShape&);
 
-/// What the gradient of a unit's largest weight takes while it is there in two types, before it is added up in another
-/// one than that of the weights (Megatron-LM's main_grad.add_); 0 where both take the same bytes. `share_of` a division
-/// is that part of a weight which one device holds.
+/// Gradients of a unit's weights beside those that are added up.
+struct GradientsBeside {
+  Bytes standing;  ///< as long as the job runs; units of the same shapes share them
+  Bytes at_work;   ///< while the unit's backward pass runs
+};
+/// Megatron-LM hands autograd a gradient in the weights' type for each weight, also where the product has added it up
+/// itself: Transformer Engine keeps one of each shape for that (get_dummy_wgrad of
+/// transformer_engine/pytorch/module/base.py), the head's linear layer makes one anew
+/// (megatron/core/tensor_parallel/layers.py). Where a kernel of its own adds gradients up (accumulation=apart) it is
+/// that of one weight. PyTorch's kernels have that of the weight that was cast beside what it is cast to, of the
+/// largest weight, where the types differ. `share_of` a division is that part of a weight which one device holds.
 template <class ShareOf>
-[[nodiscard]] Bytes doubled_gradient(const ModelShape& model, const UnitShape& unit, const ShareOf& share_of) {
+[[nodiscard]] GradientsBeside gradients_beside(const ModelShape& model, const UnitShape& unit,
+                                               const ShareOf& share_of) {
   const double weight = size_of(model.dtype), gradient = size_of(model.gradient_dtype);
-  double largest = 0;
-  for (const OperatorShape& o : unit.operators)
-    if (o.weighted) largest = std::max(largest, o.product.n * o.product.k * share_of(o.division));
-  return Bytes(weight == gradient ? 0 : largest * (weight + gradient));
+  double largest = 0, all = 0;
+  std::vector<std::array<double, 2>> shapes;
+  for (const OperatorShape& o : unit.operators) {
+    if (!o.weighted) continue;
+    const double elements = o.product.n * o.product.k * share_of(o.division);
+    largest = std::max(largest, elements);
+    const std::array shape{elements, o.product.n};
+    if (std::ranges::find(shapes, shape) != shapes.end()) continue;
+    shapes.push_back(shape);
+    all += elements;
+  }
+  if (model.kernels != KernelSet::megatron) return {{}, Bytes(weight == gradient ? 0 : largest * (weight + gradient))};
+  if (model.fused_accumulation && unit.name != "head") return {Bytes(all * weight), {}};
+  return {{}, Bytes(largest * weight)};
 }
 
 /// What Megatron-LM does with the whole gradients of a step beside summing them: it takes their norm in every bucket

@@ -125,7 +125,7 @@ TEST_CASE("beside Megatron-LM's winner stands what it would take with its produc
 }
 
 TEST_CASE("where nothing fits the least that has to be with the host is told, and what is asked for is searched") {
-  const Workload workload = described("gpt:hidden=2048,layers=8,heads=16,seq=512");
+  const Workload workload = described("gpt:hidden=2048,layers=24,heads=16,seq=512");
   const Cluster cluster = cluster_of_flags(2, 2, "100GbE");
   LayoutAdviceOptions options;
   options.search.layout.global_batch = 8;
@@ -138,8 +138,8 @@ TEST_CASE("where nothing fits the least that has to be with the host is told, an
   };
   CHECK(offloaded(20) == "");  // it fits without
   CHECK(offloaded(4.5) == "optimizer");
-  CHECK(offloaded(1.9) == "parameters");
-  CHECK(offloaded(0.5) == "none");
+  CHECK(offloaded(2.4) == "parameters");
+  CHECK(offloaded(1) == "none");
   options.search.layout.memory_cap = Bytes(4.5 * 0x1p30);
   LayoutSpace space;
   space.offloaded = with_field({}, "offload", "optimizer").offloaded;
@@ -149,7 +149,7 @@ TEST_CASE("where nothing fits the least that has to be with the host is told, an
   CHECK_FALSE(asked->with_offload);
   for (const LayoutPrediction& p : asked->best) CHECK(p.plan.layout.offloads(Offloaded::optimizer));
   // Where what is asked for does not fit either, more of it is told.
-  options.search.layout.memory_cap = Bytes(1.9 * 0x1p30);
+  options.search.layout.memory_cap = Bytes(2.4 * 0x1p30);
   const Answer<LayoutAdvice> more = layout_advice(workload, cluster, space, options);
   REQUIRE(more);
   CHECK(more->best.empty());
