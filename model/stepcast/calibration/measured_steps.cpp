@@ -4,7 +4,6 @@
 #include <stepcast/calibration/device_fit.hpp>
 #include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/encodings/csv.hpp>
-#include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <algorithm>

@@ -37,7 +37,7 @@ struct StepDefaults {
 /// A CSV with a header: `model` (a description) or `hidden`, `heads`, `layers`, `seq` columns; `plan` or `tp`, `dp`,
 /// `pp`, `micro batch` columns; `global batch`; `devices`; an iteration time with its unit ("step_s", "iteration time
 /// (ms)"). Names are read word by word, whatever separates them. `defaults` is what columns do not say;
-/// without a plan column, stages hold equal numbers of blocks.
+/// without a plan column, stages hold what programs with the model's kernels deal out to them.
 /// A time in a column without a unit has its own: "12.3 s". Devices that no column tells are those of a layout that
 /// says all its degrees, else those of `defaults`. Throws InputError with line and column.
 [[nodiscard]] std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::string_view source,

@@ -117,6 +117,7 @@ std::string why_not_deepspeed(const LaunchInput& in) {
                ? "its sequence parallelism (Ulysses) is set up in the model's code, around its attention"
                : "its sequence parallelism (Ulysses) exchanges heads (cp_comm=a2a), not keys and values";
   if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
+  if (l.offloaded_blocks > 0) return "it offloads the inputs of all checkpoints (without offload_blocks=)";
   if (l.offloads(Offloaded::activations) && l.recomputation != Recomputation::full)
     return "of activations it offloads the inputs of checkpoints alone (recompute=full)";
   if (l.offloads(Offloaded::optimizer) && in.workload.shape && in.workload.shape->optimizer != Optimizer::adam)
@@ -128,7 +129,9 @@ std::string why_not_deepspeed(const LaunchInput& in) {
     return "its pipelines reduce behind the last backward pass (overlap_dp=off)";
   if (l.pipeline > 1 && l.recomputation == Recomputation::selective)
     return "its pipelines do whole layers again (recompute=full)";
-  if (stages_are_told(in)) return "its pipelines deal layers out by their parameters (without stages=)";
+  if (stages_differ(in, StageRule::by_parameters))
+    return "its pipelines deal layers out by their parameters unless the model's code says otherwise (without stages=, "
+           "with kernels of its own in the model)";
   if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());
   if (l.recomputed_blocks > 0)
     return "the model's code says which blocks it does again; its pipelines do all again, by an interval";

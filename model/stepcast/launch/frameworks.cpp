@@ -3,7 +3,6 @@
 #include <stepcast/launch/frameworks.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>
 #include <stepcast/parallelism/priced_split.hpp>
-#include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
@@ -78,10 +77,14 @@ std::string units_differ(const Layout& l) {
   return l.unit_choices.empty() ? "" : "its options are those of all layers, and these units are divided differently";
 }
 
-bool stages_are_told(const LaunchInput& in) {
+bool stages_differ(const LaunchInput& in, StageRule rule) {
   const Layout& l = in.layout;
-  if (l.stage_units.empty()) return l.stages_by_time;
-  return !in.workload.shape || l.stage_units != usual_stages(*in.workload.shape, l.pipeline * l.chunks);
+  if (l.pipeline == 1) return false;
+  if (!in.workload.shape) return !l.stage_units.empty();
+  const std::vector<std::uint32_t> own = usual_stages(*in.workload.shape, rule, l.pipeline * l.chunks);
+  if (!in.stage_units.empty()) return !std::ranges::equal(in.stage_units, own);
+  if (!l.stage_units.empty()) return l.stage_units != own;
+  return l.stages_by_time || usual_stages(*in.workload.shape, l.pipeline * l.chunks) != own;
 }
 
 std::string own_way_of(const LaunchInput& in, std::string_view framework) {

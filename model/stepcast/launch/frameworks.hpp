@@ -5,6 +5,7 @@
 // torch.cpp: DistributedDataParallel, fully_shard and torch.distributed.pipelining. titan.cpp: torchtitan.
 // megatron.cpp: Megatron-LM. deepspeed.cpp: DeepSpeed. What all are asked for, and Horovod, is in frameworks.cpp.
 #include <stepcast/launch/launch_settings.hpp>
+#include <stepcast/parallelism/stage_division.hpp>
 
 #include <span>
 #include <string>
@@ -51,8 +52,8 @@ struct LaunchInput {
 /// Why not where it does not do what ZeRO++ adds to stage 3 (hpz=, qwz=, qgz=), a second copy of the parameters apart
 /// where it has that; empty: nothing is asked for.
 [[nodiscard]] std::string plain_zero(const Layout&, bool has_second_copy = false);
-/// Whether units are dealt to stages otherwise than programs with the model's kernels do by themselves.
-[[nodiscard]] bool stages_are_told(const LaunchInput&);
+/// Whether units are dealt to the stages of a pipeline otherwise than by this rule.
+[[nodiscard]] bool stages_differ(const LaunchInput&, StageRule);
 /// A comment where the plan's gradients travel in a way that `framework` does not know: it sends them in its own.
 [[nodiscard]] std::string own_way_of(const LaunchInput&, std::string_view framework);
 

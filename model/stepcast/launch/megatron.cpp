@@ -258,8 +258,9 @@ void add_state(const LaunchInput& in, Arguments& out) {
     out.flag("use-precision-aware-optimizer");
     out.flag("overlap-cpu-optimizer-d2h-h2d");
   }
-  // Transformer Engine's, of all layers but the last.
-  if (l.offloads(Offloaded::activations)) out.option("cpu-offloading-num-layers", in.blocks() - 1);
+  // Transformer Engine's, of all layers but the last unless it is told.
+  if (l.offloads(Offloaded::activations))
+    out.option("cpu-offloading-num-layers", l.offloaded_blocks > 0 ? l.offloaded_blocks : in.blocks() - 1);
   if (l.shard > 0) out.option("num-distributed-optimizer-instances", l.data / l.shard);
   if (l.overlap_gradients) {
     out.flag("overlap-grad-reduce");
@@ -328,9 +329,9 @@ std::string why_not_offloaded(const LaunchInput& in) {
   const bool divided = l.zero == 1 || l.data * l.context == 1;
   if (l.offloads(Offloaded::optimizer) && (l.zero > 1 || !divided || !adam))
     return "its host updates by Adam what the distributed optimizer divides (zero=1)";
-  if (l.offloads(Offloaded::activations) &&
-      (l.pipeline > 1 || l.recomputation != Recomputation::none || in.blocks() < 2))
-    return "Transformer Engine offloads activations of layers without pipelines and recomputation";
+  if (l.offloads(Offloaded::activations) && (l.pipeline > 1 || l.recomputation != Recomputation::none ||
+                                             in.blocks() < 2 || l.offloaded_blocks >= in.blocks()))
+    return "Transformer Engine offloads activations of fewer layers than all, without pipelines and recomputation";
   return {};
 }
 

@@ -109,8 +109,9 @@ std::string why_not_titan(const LaunchInput& in) {
   if (l.pipeline > 1 && blocks_of_a_stage(in) == 0)
     return "no number of layers a stage makes " + std::to_string(l.pipeline * l.chunks) + " stages of " +
            std::to_string(in.blocks() + 2) + ", as it counts embedding and head";
-  if (stages_are_told(in))
-    return "it deals equal numbers of layers to stages, embedding and head among them (without stages=)";
+  if (stages_differ(in, StageRule::equal_units))
+    return "it deals equal numbers of layers to stages, embedding and head among them (without stages=, with kernels "
+           "of its own in the model)";
   if (l.offloads(Offloaded::activations)) return "it does not offload activations";
   if (l.offloaded != 0 && (!l.offloads(Offloaded::parameters) || l.data * l.context == 1))
     return "what it leaves to the host are the parameters that FSDP divides, with the optimizer (offload=parameters)";

@@ -94,7 +94,7 @@ std::string number_flaw(const Layout& l) {
         Number{"mb", l.micro_batch, 0}, Number{"shard", l.shard, shard_of_machine},
         Number{"hpz", l.backward_shard, shard_of_machine}, Number{"in_flight", l.units_in_flight, 1},
         Number{"depth", l.depth, 1}, Number{"recompute_blocks", l.recomputed_blocks, 0},
-        Number{"recompute_group", l.recomputed_together, 1}})
+        Number{"recompute_group", l.recomputed_together, 1}, Number{"offload_blocks", l.offloaded_blocks, 0}})
     if (n.value < n.low || n.value > most_devices)
       return std::string(n.name) + "=" + text(n.value) + " is no such number";
   if (l.zero < 0 || l.zero > 3) return "zero=" + text(l.zero) + ": there are the stages 0 to 3";
@@ -124,6 +124,11 @@ std::string number_flaw(const Layout& l) {
   if (l.offloads(Offloaded::parameters) && l.zero != 3)
     return "offload=parameters leaves what zero=3 divides with the host, and zero is " + text(l.zero) +
            " (offload=optimizer goes with any)";
+  if (l.offloaded_blocks > 0 && !l.offloads(Offloaded::activations))
+    return "offload_blocks= says of how many blocks offload=activations leaves with the host what they keep, and "
+           "offload "
+           "is " +
+           (l.offloaded == 0 ? std::string("none") : offload_text(l));
   if (l.offloaded != 0 && !l.unit_choices.empty())
     return "offload= is not for units that choose for themselves (units=)";
   std::array<bool, dimension_count> seen{};

@@ -115,6 +115,7 @@ struct Layout {
   std::int64_t recomputed_together = 1;
   std::uint8_t recomputed_modules = 0;  ///< of recomputation by modules: which, a bit each (RecomputedModule)
   std::uint8_t offloaded = 0;           ///< what is in the host's memory, a bit each (Offloaded)
+  std::int64_t offloaded_blocks = 0;    ///< of activations: those of the first so many blocks of each chunk; 0: all
   bool sequence_parallel = false;
   bool overlap_pipeline = true;  ///< sends between stages run beside compute
   /// Tokens travel to and from experts beside the compute of another micro-batch: where a forward pass follows a

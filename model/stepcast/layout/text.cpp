@@ -230,7 +230,7 @@ void read_offload(Layout& l, std::string_view value, const SpecPlace& place) {
   });
 }
 
-constexpr std::array<Field, 33> fields{{
+constexpr std::array<Field, 34> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     {"cp_comm", "how they exchange keys and values: p2p (a ring beside attention), allgather, a2a (of heads); p2p",
@@ -302,6 +302,8 @@ constexpr std::array<Field, 33> fields{{
      "what is in the host's memory: optimizer (which the host updates), parameters (with zero=3: gradients and "
      "optimizer as well, as FSDP does), activations, or such words with '+' between them; nothing",
      read_offload, offload_text},
+    count<&Layout::offloaded_blocks, 0>(
+        "offload_blocks", "of offload=activations: only the first so many blocks of each stage (of each chunk); all"),
     toggle<&Layout::sequence_parallel, false>("sp", "sequence parallelism beside 1-D tensor parallelism: on, off; off"),
     {"overlap_tp",
      "on: sums of input gradients run beside weight gradients; products (with sp=on): the other gathers and sums as "
@@ -336,11 +338,15 @@ constexpr std::array<Field, 33> fields{{
     {"order", "dimensions from neighbouring ranks outwards; tp-cp-dp-pp",
      [](Layout& l, std::string_view value, const SpecPlace& place) { l.order = order_of(value, place); }, order_text},
     {"stages",
-     "units of each stage (of each chunk), such as 3+4+4+3, or by_time; equal numbers, as programs deal them out",
+     "units of each stage (of each chunk), such as 3+4+4+3, or by_time; as the program deals them out unless told "
+     "(Megatron-LM: equal "
+     "blocks), by time where it has to be told",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
        l.stage_units.clear();
        l.stages_by_time = value == "by_time";
        if (l.stages_by_time) return;
+       if (value.find_first_not_of("0123456789+") != std::string_view::npos)
+         throw InputError(place.where(), "numbers of units such as 3+4+4+3, or by_time", in_quotes(value));
        for_each_part(value, place, '+', [&](std::string_view part, const SpecPlace& here) {
          l.stage_units.push_back(static_cast<std::uint32_t>(integer_of(part, here.where(), 1, most)));
        });

@@ -33,8 +33,9 @@ struct Kept {
 Kept kept_of(const Layout& l, const StageMemoryInput& in) {
   const Bytes all = in.kept_per_micro_batch * in.micro_batches_kept;
   if (!l.offloads(Offloaded::activations)) return {all, Bytes(0)};
-  const Bytes ends = in.sharded.end_kept * in.micro_batches_kept;
-  const Bytes device = std::min(all, ends + 2 * in.sharded.block_kept);
+  const Bytes stays = all - kept_by_host(l, in.kept_per_micro_batch, in.sharded, l.chunks) * in.micro_batches_kept;
+  // One block's are on their way there, one's on their way back.
+  const Bytes device = std::min(all, stays + 2 * in.sharded.block_kept);
   return {device, all - device};
 }
 /// What the host holds of parameters, gradients and optimizer: beside the optimizer a copy of the gradients, in four
@@ -219,6 +220,12 @@ ShardedUnits& ShardedUnits::operator+=(const ShardedUnits& o) {
   end_kept += o.end_kept;
   end_working = std::max(end_working, o.end_working);
   return *this;
+}
+
+Bytes kept_by_host(const Layout& l, Bytes kept, const ShardedUnits& units, std::int64_t chunks) {
+  const Bytes blocks = kept - units.end_kept;
+  if (l.offloaded_blocks == 0) return blocks;
+  return std::min(blocks, units.block_kept * static_cast<double>(l.offloaded_blocks * chunks));
 }
 
 MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, const MemoryOptions& options) {

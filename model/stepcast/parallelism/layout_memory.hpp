@@ -48,6 +48,9 @@ struct StageMemoryInput {
   Bytes largest_boundary;         ///< what its units hand on, within it as well
   ShardedUnits sharded;
 };
+/// What is left with the host of what so many chunks keep of activations for one micro-batch, of a layout that leaves
+/// activations there.
+[[nodiscard]] Bytes kept_by_host(const Layout&, Bytes kept, const ShardedUnits&, std::int64_t chunks);
 /// Where a device holds several copies of the model (bidirectional schedules), its sums are over all of them.
 [[nodiscard]] MemoryUse memory_of(const Workload&, const Layout& resolved, const StageMemoryInput&,
                                   const MemoryOptions& = {});

@@ -4,6 +4,7 @@
 #include <stepcast/cluster/carried.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
 #include <stepcast/parallelism/reasons.hpp>
+#include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/parallelism/tables.hpp>
 
 #include <algorithm>
@@ -153,7 +154,8 @@ bool frees_nothing(const Workload& w) {
 std::string with_stages_by_time(LayoutTables& state, LayoutPlan plan, Seconds iteration) {
   constexpr double worth_telling = 0.02;
   const Workload& w = state.workload;
-  const bool can_be_told = w.shape && w.shape->kernels == KernelSet::megatron;
+  const bool can_be_told =
+      w.shape && is_told_stages(w.shape->kernels) && (plan.layout.schedule->name == "1f1b" || plan.layout.chunks > 1);
   if (plan.layout.pipeline == 1 || !plan.layout.stage_units.empty() || !can_be_told) return {};
   plan.layout.stages_by_time = true;
   const Answer<EvaluatedLayout> e = state.evaluated(plan);

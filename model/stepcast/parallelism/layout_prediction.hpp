@@ -7,15 +7,15 @@
 //
 // Layout prediction: the step time and the memory of one layout of one workload on one cluster.
 //
-// The units are dealt to stages (equal blocks or balanced by time, stage_division.hpp), each stage's passes take its
-// units' compute plus the tensor, context and expert collectives on their critical path, the pipeline schedule turns
-// stage times into a step (pipeline.hpp), and the gradients of each stage travel in its data-parallel group by the
-// plan's strategy: that is the existing prediction (prediction.hpp) of a profile made of the stage's last micro-batch,
-// on the group's cluster; what it exposes is added to the end of that stage's last backward pass. ZeRO adds its
-// gathers. The step ends when the last stage's gradients and update do. It takes no less than the input pipeline of a
-// machine takes for the samples of the replicas that it feeds; the first device of a replica loads for all of them. The
-// parts of the breakdown sum to the step, said of the device that has most to do. Not modelled: compute that is slowed
-// by pipeline sends; jitter between stages.
+// The units are dealt to stages (as programs with such kernels do, as told, or by time; stage_division.hpp), each
+// stage's passes take its units' compute plus the tensor, context and expert collectives on their critical path, the
+// pipeline schedule turns stage times into a step (pipeline.hpp), and the gradients of each stage travel in its
+// data-parallel group by the plan's strategy: that is the existing prediction (prediction.hpp) of a profile made of the
+// stage's last micro-batch, on the group's cluster; what it exposes is added to the end of that stage's last backward
+// pass. ZeRO adds its gathers. The step ends when the last stage's gradients and update do. It takes no less than the
+// input pipeline of a machine takes for the samples of the replicas that it feeds; the first device of a replica loads
+// for all of them. The parts of the breakdown sum to the step, said of the device that has most to do. Not modelled:
+// compute that is slowed by pipeline sends; jitter between stages.
 #include <stepcast/layout/process_group.hpp>
 #include <stepcast/parallelism/layout_memory.hpp>
 #include <stepcast/pipeline/pipeline.hpp>

@@ -177,8 +177,18 @@ std::vector<std::string> assumptions_of(const Workload& w, const Cluster& cluste
 }
 
 std::string division_text(const Workload& w, const Layout& l, const LayoutPrediction& p) {
-  if (l.pipeline == 1 || !l.stage_units.empty() || p.stages.size() < 2) return {};
-  if (w.shape && p.stage_units == usual_stages(*w.shape, l.pipeline * l.chunks)) return {};
+  if (l.pipeline == 1 || !l.stage_units.empty() || l.stages_by_time || p.stages.size() < 2) return {};
+  if (w.shape && p.stage_units == usual_stages(*w.shape, l.pipeline * l.chunks)) {
+    switch (stage_rule_of(w.shape->kernels)) {
+      case StageRule::equal_blocks:
+        return {};
+      case StageRule::equal_units:
+        return "stages hold equal numbers of units, embedding and head among them, as torchtitan's do; stages= says "
+               "otherwise";
+      case StageRule::by_parameters:
+        return "units are dealt to stages by their parameters, as DeepSpeed does; stages= says otherwise";
+    }
+  }
   const auto [least, most] = std::ranges::minmax_element(p.stages, {}, &StageSummary::units);
   if (least->units == most->units) return {};
   return "units are dealt to stages by time, " + std::to_string(least->units) + " to " + std::to_string(most->units) +

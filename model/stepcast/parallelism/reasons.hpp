@@ -18,7 +18,8 @@ namespace stepcast {
 /// long as the host issues their kernels.
 [[nodiscard]] std::string bound_of(const LayoutPrediction&, const Cluster&, bool host_paced);
 [[nodiscard]] std::vector<std::string> assumptions_of(const Workload&, const Cluster&, const Layout&, const PlanSpec&);
-/// How many units the stages have where those are dealt out by time; empty: equal numbers, or as the layout says.
+/// By which rule units are dealt to stages, and how many they have where it is by time; empty: equal blocks, or as the
+/// layout says.
 [[nodiscard]] std::string division_text(const Workload&, const Layout&, const LayoutPrediction&);
 /// Who chose the micro-batch, and how; empty where the layout says it, or there is one.
 [[nodiscard]] std::string micro_batch_text(const LayoutTables&, const EvaluatedLayout&);

@@ -220,18 +220,35 @@ std::vector<double> parameters_of_units(const ModelShape& shape) {
 
 }  // namespace
 
-std::vector<std::uint32_t> usual_stages(const ModelShape& shape, std::int64_t stages) {
-  if (shape.kernels == KernelSet::megatron) return equal_blocks(shape, stages);
+StageRule stage_rule_of(KernelSet kernels) {
+  switch (kernels) {
+    case KernelSet::megatron:
+      return StageRule::equal_blocks;
+    case KernelSet::deepspeed:
+      return StageRule::by_parameters;
+    case KernelSet::compiled:
+    case KernelSet::eager:
+      break;
+  }
+  return StageRule::equal_units;
+}
+
+std::vector<std::uint32_t> usual_stages(const ModelShape& shape, StageRule rule, std::int64_t stages) {
+  if (rule == StageRule::equal_blocks) return equal_blocks(shape, stages);
   const std::vector<double> parameters = parameters_of_units(shape);
   if (stages < 2 || std::ssize(parameters) < stages) return {};
   std::vector<std::uint32_t> units(std::size_t(stages), std::uint32_t(std::ssize(parameters) / stages));
-  if (shape.kernels != KernelSet::deepspeed) {
+  if (rule == StageRule::equal_units) {
     for (std::int64_t s = 0; s < std::ssize(parameters) % stages; ++s) ++units[std::size_t(s)];
     return units;
   }
   const std::vector<std::uint32_t> first = stage_division(parameters, std::uint32_t(stages));
   for (std::size_t s = 0; s < units.size(); ++s) units[s] = first[s + 1] - first[s];
   return units;
+}
+
+std::vector<std::uint32_t> usual_stages(const ModelShape& shape, std::int64_t stages) {
+  return usual_stages(shape, stage_rule_of(shape.kernels), stages);
 }
 
 }  // namespace stepcast

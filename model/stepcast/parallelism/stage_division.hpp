@@ -1,7 +1,8 @@
 #pragma once
 // Stage division: which run of units each stage of a pipeline works on.
 //
-// Programs deal units out by a rule of their own unless they are told otherwise, most of them by number. By weight: of
+// Programs deal units out by a rule of their own unless they are told otherwise: of 40 blocks with heavy ends 4 stages
+// are 11+10+10+11 units by Megatron-LM, 11+11+10+10 by torchtitan and 7+14+14+7 by DeepSpeed. By weight: of
 // all ways to cut the sequence of units into as many non-empty runs, the one whose heaviest run is lightest, and among
 // those the most even one (least sum of squares), by dynamic programming over the few run lengths that stay within that
 // heaviest run. Exact. Of interleaved stages a device has several, whose sum sets its pace: of divisions with that
@@ -33,10 +34,23 @@ namespace stepcast {
 /// units), the embedding beside the first of them, the head beside the last. Empty where blocks do not divide, or there
 /// is one stage.
 [[nodiscard]] std::vector<std::uint32_t> equal_blocks(const ModelShape&, std::int64_t stages);
-/// Units of each stage as programs with the model's kernels deal them out unless they are told otherwise: Megatron-LM
-/// equal numbers of blocks; torchtitan equal numbers of units, of which the first stages have one more where they do
-/// not divide (generate_llm_fqn_per_model_part of distributed/pipeline_parallel.py); DeepSpeed by parameters
-/// (partition_method of PipelineModule). Empty where it has to be told, there is one stage, or there are fewer units.
+/// How a program deals units to stages unless it is told otherwise.
+enum class StageRule : std::uint8_t {
+  equal_blocks,   ///< Megatron-LM; where blocks do not divide it has to be told
+  equal_units,    ///< torchtitan: where they do not divide the first stages have one more
+                  ///< (generate_llm_fqn_per_model_part of distributed/pipeline_parallel.py)
+  by_parameters,  ///< DeepSpeed's PipelineModule unless partition_method says otherwise, which has the least difference
+                  ///< between stages; here it is the least of the largest
+};
+/// Whether the program whose kernels these are can be told what each stage holds
+/// (--pipeline-model-parallel-layout).
+[[nodiscard]] constexpr bool is_told_stages(KernelSet k) { return k == KernelSet::megatron; }
+/// That of the program whose kernels these are.
+[[nodiscard]] StageRule stage_rule_of(KernelSet);
+/// Units of each stage by that rule. Empty where the program has to be told, there is one stage, or there are fewer
+/// units than stages.
+[[nodiscard]] std::vector<std::uint32_t> usual_stages(const ModelShape&, StageRule, std::int64_t stages);
+/// By the rule of the model's kernels.
 [[nodiscard]] std::vector<std::uint32_t> usual_stages(const ModelShape&, std::int64_t stages);
 
 }  // namespace stepcast

@@ -252,7 +252,7 @@ std::vector<std::uint32_t> division_by_time(const Workload& workload, const Pric
 /// First unit of each virtual stage, and the number of units.
 struct Division {
   std::vector<std::uint32_t> first;
-  bool usual = true;  ///< no other than programs make unless they are told, or none is known
+  bool told_by_time = false;  ///< by time, where the program would deal units out otherwise
 };
 Division division(const Workload& workload, const PricedSplit& split, const Layout& l, std::uint32_t virtual_stages) {
   if (!l.stage_units.empty()) return {first_units(l.stage_units)};
@@ -266,7 +266,7 @@ Division division(const Workload& workload, const PricedSplit& split, const Layo
   if (!known) return {std::move(by_time)};
   const double least = heaviest_device(weight, by_time, device);
   if (heaviest_device(weight, usual, device) <= least * (1 + indifference)) return {std::move(usual)};
-  return {std::move(by_time), false};
+  return {std::move(by_time), true};
 }
 
 std::string_view where_modules_are(RecomputedModule m) {
@@ -576,9 +576,9 @@ Seconds exchange(const PricedGroup& group, Operation op, Bytes bytes, bool hidde
 namespace {
 
 /// What blocks keep goes to the host beside the forward pass, and returns beside the backward pass: each is as long as
-/// its copies at least.
-void offload_activations(VirtualStage& stage, ChunkTimes& times, BytesPerSecond copies) {
-  const Seconds copied = (stage.kept - stage.sharded.end_kept) / copies;
+/// its copies at least. Those of some blocks are spread over the pass of all, as Transformer Engine does.
+void offload_activations(const Layout& l, VirtualStage& stage, ChunkTimes& times, BytesPerSecond copies) {
+  const Seconds copied = kept_by_host(l, stage.kept, stage.sharded, 1) / copies;
   const Seconds backward = times.input_gradient + times.weight_gradient;
   // Passes beside others wait for the same copies.
   const auto saved = [&](Seconds alone, Seconds beside) {
@@ -599,10 +599,10 @@ bool deals_by_device(const Layout& l) { return l.chunks > 1 && l.stage_units.emp
 
 StagedSplit staged_split(const Workload& workload, const PricedSplit& split, const Layout& l,
                          std::uint32_t virtual_stages, const ShardedMessages& messages) {
-  const auto [first, usual] = division(workload, split, l, virtual_stages);
+  const auto [first, told_by_time] = division(workload, split, l, virtual_stages);
   const std::span<const std::uint32_t> units = split.sequence(workload);
   StagedSplit out;
-  out.usual_stages = usual;
+  out.told_by_time = told_by_time;
   out.stages.resize(virtual_stages);
   out.chunks.resize(virtual_stages);
   const bool some = l.recomputed_blocks > 0;
@@ -679,12 +679,18 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       stage.longer_first = passes.longer_first(times.forward, link_free(v));
       gathered[device[v]] += stage.gathered_first;
     }
-    if (l.offloads(Offloaded::activations)) offload_activations(stage, times, host_of(split.data->cluster).copies);
+    if (l.offloads(Offloaded::activations)) offload_activations(l, stage, times, host_of(split.data->cluster).copies);
     add_sends(v);
   }
   if (l.recomputation == Recomputation::operators && !workload.shape)
     out.unsuitable = "recompute=op does some operators again, and a traced job has layers: describe the model";
   if (l.recomputation == Recomputation::modules) out.unsuitable = module_flaw(workload, split, l.recomputed_modules);
+  std::int64_t held = 0;
+  for (const VirtualStage& s : out.stages) held = std::max(held, s.sharded.blocks);
+  if (l.offloaded_blocks > held)
+    out.unsuitable = "offload_blocks=" + std::to_string(l.offloaded_blocks) + ", and a stage" +
+                     (l.chunks > 1 ? "'s chunk" : "") + " holds at most " + std::to_string(held) +
+                     " blocks; without it what all of them keep is left with the host";
   if (l.recomputed_blocks > most_blocks)
     out.unsuitable = "recompute_blocks=" + std::to_string(l.recomputed_blocks) + ", and a stage" +
                      (l.chunks > 1 ? "'s chunk" : "") + " holds at most " + std::to_string(most_blocks) +

@@ -75,7 +75,7 @@ struct StagedSplit {
   std::string unsuitable;  ///< why the plan does not go with sharding, or the stages with the layout; empty: it does
   std::vector<VirtualStage> stages;
   std::vector<ChunkTimes> chunks;  ///< the same stages, for the pipeline
-  bool usual_stages = true;        ///< Layout::stages_by_time deals nothing out otherwise
+  bool told_by_time = false;       ///< by time, where the program would deal units out otherwise
 };
 
 /// `zero`: the ZeRO stage whose copies belong to it; without one they are left out.

@@ -294,14 +294,16 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
   e.split = &split.value;
   if (!e.split->unsuitable.empty()) return nullptr;
   const bool sharded = sends_in_passes(workload, *e.split, l);
+  constexpr std::uint64_t by_time = std::numeric_limits<std::uint64_t>::max();  // no number of a division that was told
   std::uint64_t division = 0;
   if (!l.stage_units.empty()) division = divisions_.try_emplace(l.stage_units, divisions_.size() + 1).first->second;
-  else if (l.stages_by_time) division = std::numeric_limits<std::uint64_t>::max();
+  else if (l.stages_by_time) division = by_time;
   const bool by_device = deals_by_device(l);
   const TableKey staged_key{
       split.number, word(by_device ? l.pipeline : 0, virtual_stages_of(l)),
       word(l.recomputed_blocks, l.recomputed_together << 3 | static_cast<std::int64_t>(l.recomputation)),
-      std::uint64_t{l.whole_tensors} << 16 | std::uint64_t{l.offloaded} << 8 |
+      static_cast<std::uint64_t>(l.offloaded_blocks) << 20 | std::uint64_t{l.whole_tensors} << 16 |
+          std::uint64_t{l.offloaded} << 8 |
           (sharded ? static_cast<std::uint64_t>(l.zero << 2 | int{l.overlap_gather} << 1 | int{l.overlap_gradients})
            : copies_differ_by_stage(workload) ? static_cast<std::uint64_t>(l.zero << 2)
                                               : 0),
@@ -522,7 +524,7 @@ Answer<EvaluatedLayout> LayoutTables::evaluated_as_said(const LayoutPlan& plan) 
   if (!pipeline) return Inapplicable{e.staged ? e.staged->unsuitable : e.split->unsuitable};
   if (!pipeline->value.unsuitable.empty()) return Inapplicable{pipeline->value.unsuitable};
   e.pipeline = &pipeline->value;
-  if (e.staged->usual_stages) e.layout.stages_by_time = false;
+  e.layout.stages_by_time &= e.staged->told_by_time;
   std::vector<Bytes> with_host;
   for (std::uint32_t d = 0; d < e.pipeline->shape.stages; ++d) {
     const PipelineDevice& device = e.pipeline->devices[d];

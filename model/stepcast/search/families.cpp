@@ -1,4 +1,5 @@
 // The product of all degrees and choices, less what does not multiply to the devices or divide the batch.
+#include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/search/families.hpp>
 
 #include <algorithm>
@@ -65,6 +66,9 @@ class Families {
     divides_context_ = !workload.shape || has_fused_attention(*workload.shape);
     experts_ = std::llround(experts(workload));
     family_.offloaded = space.offloaded;
+    if (workload.shape && is_told_stages(workload.shape->kernels) &&
+        (space.framework.empty() || space.framework == "megatron"))
+      told_ = &*workload.shape;
     is_recorded_ = workload.shape && workload.shape->launch == KernelLaunch::graphs;
     has_megatron_ = workload.shape && workload.shape->kernels == KernelSet::megatron &&
                     (space.framework.empty() || space.framework == "megatron");
@@ -107,7 +111,6 @@ class Families {
       for (const std::int64_t p : degrees(space_.pipeline, left / c, units_)) {
         if (p > units_) continue;
         family_.pipeline = p;
-        family_.stages_by_time = p > 1 && has_megatron_;
         family_.data = left / c / p;
         if (batch_ % family_.data != 0) continue;
         for (const bool whole : wholes()) {
@@ -151,15 +154,24 @@ class Families {
     std::erase_if(chunks, [&](std::int64_t v) { return v < 1 || v > most || (v > 1 && family_.pipeline == 1); });
     for (const std::int64_t v : chunks) {
       family_.chunks = v;
-      for (const PipelineSchedule* schedule : schedules(v)) {
-        family_.schedule = schedule;
-        for (const std::int64_t b : degrees(space_.micro_batch, samples, samples)) {
-          family_.micro_batch = b;
-          family_.micro_batches = samples / b;
-          with_micro_batch();
+      for (const bool by_time : divisions_by_time()) {
+        family_.stages_by_time = by_time;
+        for (const PipelineSchedule* schedule : schedules(v)) {
+          family_.schedule = schedule;
+          for (const std::int64_t b : degrees(space_.micro_batch, samples, samples)) {
+            family_.micro_batch = b;
+            family_.micro_batches = samples / b;
+            with_micro_batch();
+          }
         }
       }
     }
+  }
+
+  // Where blocks do not divide units are dealt out by time anyway.
+  [[nodiscard]] std::vector<bool> divisions_by_time() const {
+    if (told_ == nullptr || equal_blocks(*told_, family_.pipeline * family_.chunks).empty()) return {false};
+    return {false, true};
   }
 
   // A pipeline waits for its longest chunk: blocks divide evenly among them, or the longest has at most a
@@ -239,8 +251,9 @@ class Families {
   bool divides_context_ = true;  // fused attention only
   bool is_described_ = false;
   bool splits_passes_ = true;
-  bool is_recorded_ = false;   // a CUDA graph, which Megatron-LM makes of mixtures whose tokens are sent so
-  bool has_megatron_ = false;  // kernels of Megatron-LM, which may run it and be told what a stage holds
+  bool is_recorded_ = false;          // a CUDA graph, which Megatron-LM makes of mixtures whose tokens are sent so
+  bool has_megatron_ = false;         // kernels of Megatron-LM, which may run it
+  const ModelShape* told_ = nullptr;  // a model whose program may be told what a stage holds
   std::vector<const PipelineSchedule*> pairing_{};  // that run forward behind backward passes
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;

@@ -33,7 +33,7 @@ struct LayoutFamily {
   std::int64_t machine_shard = 0;  ///< data-parallel ranks that share a machine, where there are others; 0: none
   bool hides_sums = false, hides_products = false;  ///< what of TensorOverlap its layouts can have
   bool gathers_ahead = true;                        ///< Layout::overlap_gather of those with zero=1 and 2
-  bool stages_by_time = false;                      ///< Layout's, where the program can be told
+  bool stages_by_time = false;                      ///< Layout's, where the program can be told and blocks divide
 };
 
 /// What of ZeRO stays within machines: nothing, all of it (shard=machine), what backward passes gather (hpz=machine).

@@ -29,8 +29,7 @@ struct LayoutCandidate {
   Seconds iteration;
   Bytes memory;
   std::uint32_t part = 0, family = 0, switches = 0;
-  std::uint32_t blocks = 0;     ///< of each stage that are done again, where they are not all
-  bool stages_by_time = false;  ///< Layout's, once it is resolved
+  std::uint32_t blocks = 0;  ///< of each stage that are done again, where they are not all
 };
 
 class LayoutIncumbents {

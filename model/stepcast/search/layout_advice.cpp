@@ -128,19 +128,6 @@ LayoutSpace data_parallel_part(LayoutSpace space) {
   return space;
 }
 
-/// Of layouts whose units are dealt to stages by time, which programs have to be told, the same as programs deal them
-/// out, where that takes no longer than `most`.
-void prefer_usual_stages(const Workload& workload, const Cluster& cluster, const LayoutOptions& options, Seconds most,
-                         std::vector<LayoutPrediction>& layouts) {
-  for (LayoutPrediction& p : layouts) {
-    if (!p.plan.layout.stages_by_time) continue;
-    LayoutPlan usual = p.plan;
-    usual.layout.stages_by_time = false;
-    Answer<LayoutPrediction> other = predicted(workload, part_of(cluster, p.devices), usual, options);
-    if (other && other->iteration <= most) p = *std::move(other);
-  }
-}
-
 /// Puts first what is not to be told from the fastest, of these the one to run. Tuned layouts among `advice.best` are
 /// kept, since another strategy may be what makes them as fast.
 void put_equals_first(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
@@ -165,7 +152,6 @@ void put_equals_first(const Workload& workload, const Cluster& cluster, const La
       if (std::none_of(equals.begin(), equals.end(),
                        [&](const LayoutPrediction& e) { return e.plan.layout == p.plan.layout; }))
         equals.push_back(p);
-  prefer_usual_stages(workload, cluster, options.search.layout, search.target_step, equals);
   const LayoutPreference preference(workload, cluster, space.framework);
   const auto key = [&](const LayoutPrediction& p) {
     return std::pair(preference.burden(p.plan, p.micro_batches) + preference.burden_of(p.memory.total()),

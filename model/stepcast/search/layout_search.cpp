@@ -135,9 +135,7 @@ class LayoutSearch {
   [[nodiscard]] Layout layout_at(const LayoutCandidate& c) const {
     const LayoutFamilies& families = *parts_[c.part].families;
     const LayoutFamily& family = families.families()[c.family];
-    Layout layout = layout_of(family, families.switches(family)[c.switches], c.blocks);
-    layout.stages_by_time = c.stages_by_time;
-    return layout;
+    return layout_of(family, families.switches(family)[c.switches], c.blocks);
   }
   [[nodiscard]] LayoutPlan plan_of(const LayoutCandidate&) const;
   [[nodiscard]] LayoutIncumbents::OfOneKind kinds_of(const LayoutSearchOptions& options) const {
@@ -176,10 +174,8 @@ double LayoutSearch::burden_of(const SearchNode& n, Seconds iteration) const {
   const LayoutFamily& f = families.families()[n.family];
   if (n.kind == SearchNode::Kind::family || iteration > options_.target_step) return preference_.least_burden(f);
   const LayoutSwitches& s = families.switches(f)[n.switches];
-  // Whether stages have to be told is known once units are dealt out.
-  LayoutPlan plan{layout_of(f, s, s.some_blocks ? 1 : 0), families.gradients()[s.gradients]};
-  plan.layout.stages_by_time = false;
-  return preference_.burden(plan, f.micro_batches);
+  return preference_.burden({layout_of(f, s, s.some_blocks ? 1 : 0), families.gradients()[s.gradients]},
+                            f.micro_batches);
 }
 
 LayoutScore LayoutSearch::score_of(const SearchNode& n, const LayoutBound& least, std::uint64_t order) const {
@@ -286,11 +282,13 @@ void LayoutSearch::evaluate(Tools& tools, const SearchNode& n, SearchOutcome& ou
     outcome.reason = e.reason();
     return;
   }
+  if (plan.layout.stages_by_time && !e->layout.stages_by_time) {
+    outcome.as_another = 1;
+    return;
+  }
   const Bytes memory = e->memory.total();
-  LayoutScore score = score_of(n, {e->iteration, memory}, n.bound.order);
-  if (scale_.by_burden() && e->layout.stages_by_time) score.value += LayoutPreference::of_told_stages;
-  outcome.evaluated =
-      LayoutCandidate{score, e->iteration, memory, n.part, n.family, n.switches, blocks, e->layout.stages_by_time};
+  const LayoutScore score = score_of(n, {e->iteration, memory}, n.bound.order);
+  outcome.evaluated = LayoutCandidate{score, e->iteration, memory, n.part, n.family, n.switches, blocks};
 }
 
 SearchOutcome LayoutSearch::outcome(unsigned worker, const SearchNode& n) {

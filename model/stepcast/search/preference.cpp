@@ -57,7 +57,7 @@ double LayoutPreference::of_dimensions(const Layout& l) const {
   for (const std::int64_t degree : {l.tensor, l.context, l.pipeline, l.expert})
     if (degree > 1) burden += dimension + doubling * std::log2(static_cast<double>(degree));
   if (l.pipeline > 1 && !divides_evenly(l.pipeline * l.chunks)) burden += 1;
-  if (l.stages_by_time) burden += of_told_stages;
+  if (l.stages_by_time) burden += 1;
   if (l.chunks > 1) burden += 1 + chunk * static_cast<double>(l.chunks);
   if (l.pipeline > 1 && std::ranges::find(delaying_, l.schedule) != delaying_.end()) burden += 1;
   if (l.expert_exchange != ExpertExchange::all_to_all) burden += 1;  // a library of its own
@@ -90,7 +90,7 @@ double LayoutPreference::least_burden(const LayoutFamily& family) const {
   l.pipeline = family.pipeline;
   l.expert = family.expert, l.expert_exchange = family.expert_exchange, l.overlap_expert = family.overlap_expert,
   l.chunks = family.chunks;
-  l.schedule = family.schedule;
+  l.schedule = family.schedule, l.stages_by_time = family.stages_by_time;
   return of_dimensions(l);
 }
 

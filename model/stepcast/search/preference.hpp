@@ -27,7 +27,6 @@ namespace stepcast {
 
 class LayoutPreference {
  public:
-  static constexpr double of_told_stages = 1;  ///< the burden of Layout::stages_by_time
   /// `framework`: as in LayoutSpace. The workload has to outlive this.
   LayoutPreference(const Workload&, const Cluster&, std::string_view framework);
   /// 0: data parallelism by DDP; each point is something more to set up. Of a resolved plan.

@@ -114,8 +114,17 @@ class DividedUnit {
       (p.n == double(shape_.sequence) ? p.n : p.k) /= context;
       p.repeated /= context * context;
     }
-    if (split_.grid.devices > 1 && !(o.expert && split_.whole_experts)) p = share_of(p, o.division);
+    if (is_divided(o)) p = share_of(p, o.division);
     return work;
+  }
+
+  /// Whether tensor parallelism divides what it does.
+  [[nodiscard]] bool is_divided(const OperatorShape& o) const {
+    return split_.grid.devices > 1 && !(o.expert && split_.whole_experts);
+  }
+  /// Its product with what one device holds of its weight.
+  [[nodiscard]] MatrixProduct weight_product(const OperatorShape& o) const {
+    return is_divided(o) ? share_of(o.product, o.division) : o.product;
   }
 
   /// What one device of the tensor group computes of a product.
@@ -240,7 +249,8 @@ class DividedUnit {
     for (std::size_t m = 0; m < recomputed_module_count; ++m)
       c.of_module[m] = k.of_module[m].divided * divided + k.of_module[m].sequence * sequence;
     c.working = c.kept[std::size_t(Recomputation::none)] + unit_.transient * divided + k.input * sequence;
-    const GradientsBeside beside = gradients_beside(shape_, unit_, [&](Division division) { return share(division); });
+    const GradientsBeside beside =
+        gradients_beside(shape_, unit_, [&](const OperatorShape& o) { return weight_product(o); });
     c.gradient_at_work = beside.at_work, c.standing_gradient = beside.standing;
     c.boundary = unit_.boundary * sequence;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 namespace stepcast {
@@ -82,7 +83,7 @@ Profile described_profile(const ModelShape& model, const Device& described, doub
   Bytes standing;
   for (const UnitShape& unit : model.units) {
     Layer layer = layer_of(unit, model, device, samples);
-    const GradientsBeside beside = gradients_beside(model, unit, [](Division) { return 1.0; });
+    const GradientsBeside beside = gradients_beside(model, unit, std::mem_fn(&OperatorShape::product));
     standing = std::max(standing, beside.standing);
     profile.transient_memory =
         std::max(profile.transient_memory, (unit.transient + unit.kept.input) * samples + beside.at_work);

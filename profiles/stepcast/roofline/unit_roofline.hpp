@@ -100,18 +100,18 @@ struct GradientsBeside {
 /// transformer_engine/pytorch/module/base.py), the head's linear layer makes one anew
 /// (megatron/core/tensor_parallel/layers.py). Where a kernel of its own adds gradients up (accumulation=apart) it is
 /// that of one weight. PyTorch's kernels have that of the weight that was cast beside what it is cast to, of the
-/// largest weight, where the types differ. `share_of` a division is that part of a weight which one device holds.
-template <class ShareOf>
-[[nodiscard]] GradientsBeside gradients_beside(const ModelShape& model, const UnitShape& unit,
-                                               const ShareOf& share_of) {
+/// largest weight, where the types differ. `local` of an operator is what one device has of its product.
+template <class Local>
+[[nodiscard]] GradientsBeside gradients_beside(const ModelShape& model, const UnitShape& unit, const Local& local) {
   const double weight = size_of(model.dtype), gradient = size_of(model.gradient_dtype);
   double largest = 0, all = 0;
   std::vector<std::array<double, 2>> shapes;
   for (const OperatorShape& o : unit.operators) {
     if (!o.weighted) continue;
-    const double elements = o.product.n * o.product.k * share_of(o.division);
+    const MatrixProduct product = local(o);
+    const double elements = product.n * product.k;
     largest = std::max(largest, elements);
-    const std::array shape{elements, o.product.n};
+    const std::array shape{product.n, product.k};
     if (std::ranges::find(shapes, shape) != shapes.end()) continue;
     shapes.push_back(shape);
     all += elements;

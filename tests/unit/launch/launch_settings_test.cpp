@@ -1,6 +1,7 @@
 // Launch settings: identities of what is to be pasted, and reasons where a framework cannot.
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 
 #include <doctest/doctest.h>
@@ -431,7 +432,14 @@ TEST_CASE("launch settings: DeepSpeed's configuration is JSON and its batches mu
                          zero > 1 ? "ZeRO" : "overlap_dp=off"));
           l.overlap_gradients = false;
         }
-        const LaunchSettings s = settings("DeepSpeed", prediction(l, micro_batches));
+        LayoutPrediction p = prediction(l, micro_batches);
+        const ModelShape shape = model_shape_of("gpt:hidden=1024,layers=24,heads=16,seq=1024");
+        if (pipeline > 1) {
+          p.stage_units = usual_stages(shape, pipeline);
+          CHECK(contains(settings("DeepSpeed", p).cannot, zero > 1 ? "ZeRO" : "by their parameters"));
+          p.stage_units = usual_stages(shape, StageRule::by_parameters, pipeline);
+        }
+        const LaunchSettings s = settings("DeepSpeed", p);
         if (zero > 1 && pipeline > 1) {
           CHECK(contains(s.cannot, "ZeRO"));
           continue;
@@ -668,7 +676,9 @@ TEST_CASE("torchtitan is told how many layers a stage has only where that makes 
     Layout l = layout(1, 2, pipeline);
     l.zero = zero, l.chunks = chunks, l.overlap_gradients = pipeline == 1 || beside;
     return settings("torchtitan", prediction(l, 16),
-                    "llama:hidden=1024,layers=" + layers + ",heads=8,seq=1024,vocab=32000,attention=flash,causal=yes");
+                    "llama:hidden=1024,layers=" + layers +
+                        ",heads=8,seq=1024,vocab=32000,attention=flash,causal=yes,"
+                        "kernels=compiled");
   };
   CHECK_FALSE(contains(of(4, 1, "32").text, "layers_per_stage"));
   CHECK_FALSE(contains(of(4, 2, "32").text, "layers_per_stage"));
@@ -677,6 +687,33 @@ TEST_CASE("torchtitan is told how many layers a stage has only where that makes 
   CHECK(contains(of(4, 2, "32", 2).cannot, "whole gradients until a stage's last micro-batch (zero=1)"));
   CHECK(contains(of(1, 1, "32").cannot, "reduces gradients in every micro-batch"));
   CHECK(contains(of(4, 2, "32", 1, true).cannot, "behind a stage's last backward pass, not beside it"));
+}
+
+TEST_CASE("a program's settings are printed where its own stages are those that were predicted") {
+  const auto why = [](const std::string& framework, const std::string& kernels, const std::string& stages) {
+    const std::string model =
+        "gpt:hidden=1024,layers=40,heads=16,seq=512,vocab=100000,attention=flash,dtype=bf16,gradients=" +
+        std::string(framework == "DeepSpeed" ? "bf16" : "f32") + kernels;
+    const std::string gathers = framework == "DeepSpeed" ? ", overlap_gather=off" : "";
+    const Layout l =
+        layout_plan_of("layout(dp=1, pp=4, mb=1, zero=1, overlap_dp=off" + gathers + stages + ")/ddp").layout;
+    LayoutPrediction p = prediction(l, 16);
+    p.stage_units = l.stage_units.empty() ? usual_stages(model_shape_of(model), 4) : l.stage_units;
+    const std::string cannot = settings(framework, p, model).cannot;
+    // Without what a prediction knows of stages the layout tells.
+    CHECK(contains(why_not_launched(workload(model), p.plan, 16, framework == "DeepSpeed" ? "deepspeed" : "torchtitan"),
+                   "stages=") == contains(cannot, "stages="));
+    return cannot;
+  };
+  CHECK(contains(why("DeepSpeed", "", ""), "by their parameters"));
+  CHECK(contains(why("DeepSpeed", ",kernels=eager", ""), "by their parameters"));
+  CHECK(why("DeepSpeed", ",kernels=deepspeed", "").empty());
+  CHECK(contains(why("DeepSpeed", ",kernels=deepspeed", ", stages=11+10+10+11"), "by their parameters"));
+  CHECK(why("DeepSpeed", "", ", stages=7+14+14+7").empty());
+  CHECK(contains(why("torchtitan", "", ""), "equal numbers of layers"));
+  CHECK_FALSE(contains(why("torchtitan", ",kernels=compiled", ""), "equal numbers of layers"));
+  CHECK_FALSE(contains(why("torchtitan", "", ", stages=11+11+10+10"), "equal numbers of layers"));
+  CHECK(contains(why("torchtitan", ",kernels=compiled", ", stages=10+11+11+10"), "equal numbers of layers"));
 }
 
 TEST_CASE("launch settings: a limited gate is GPT-OSS's, and products of experts add a bias") {

@@ -64,6 +64,12 @@ TEST_CASE("What is offloaded is said in words, parameters with the optimizer, an
     CHECK(all.offloads(part));
   CHECK(text_of(all) == "layout(zero=3, offload=parameters+activations)");
   CHECK(round_trip("layout(offload=optimizer+activations)/ddp") == "layout(offload=optimizer+activations)/ddp");
+  CHECK(round_trip("layout(offload=activations, offload_blocks=3)/ddp") ==
+        "layout(offload=activations, offload_blocks=3)/ddp");
+  CHECK(resolved(layout_plan_of("layout(offload=optimizer, offload_blocks=3)/ddp").layout, 8, 8)
+            .reason()
+            .find("offload is optimizer") != std::string::npos);
+  CHECK(round_trip("layout(pp=2, stages=by_time)/ddp") == "layout(pp=2, stages=by_time)/ddp");
   CHECK(refusal("layout(offload=optimiser)/ddp").find("did you mean 'optimizer'?") != std::string::npos);
   CHECK(refusal("layout(offload=optimizer+optimizer)/ddp").find("each word once") != std::string::npos);
   CHECK(resolved(layout_plan_of("layout(zero=2, offload=parameters)/ddp").layout, 8, 8).reason().find("zero is 2") !=

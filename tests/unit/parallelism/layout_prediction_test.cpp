@@ -60,7 +60,9 @@ std::string random_plan(test::Draw& draw) {
   text += ",order=" + one_of({"tp-dp-pp", "tp-pp-dp", "dp-tp-pp", "pp-tp-dp"});
   text += one_of({"", "", ",cp=2", ",chunks=2", ",chunks=2,schedule=zb_v", ",schedule=gpipe", ",schedule=zb_h1",
                   ",schedule=bidirectional", ",scheme=2d", ",scheme=3d", ",in_flight=1"});
-  text += one_of({"", "", "", ",offload=optimizer", ",offload=activations", ",offload=parameters+activations"});
+  text += one_of({"", "", "", ",offload=optimizer", ",offload=activations", ",offload=activations,offload_blocks=1",
+                  ",offload=parameters+activations"});
+  text += one_of({"", "", ",stages=by_time"});
   text += one_of({"", "", "", ",hpz=2", ",hpz=machine,qwz=on", ",qgz=on"});
   return text + ")/" + one_of({"ddp", "ddp(bucket=5 MiB)", "wfbp", "bsp", "dear", "ddp+fp16"});
 }
@@ -191,6 +193,19 @@ TEST_CASE("A host updates what its devices leave to it, copies what passes need,
   CHECK((activations.iteration - without.breakdown.update).value() >
         8 * 2 * activations.memory.host.value() / 1e7 * 0.99);
   CHECK(activations.memory.activations < without.memory.activations);
+  // Of 14 blocks those of seven leave half as much with the host and take half as long, beyond two that are on their
+  // way; of all but none it is nothing.
+  const LayoutPrediction seven = at(one, ", offload=activations, offload_blocks=7");
+  const LayoutPrediction fourteen = at(one, ", offload=activations, offload_blocks=14");
+  const Bytes of_block = (fourteen.memory.host - seven.memory.host) / 7;
+  CHECK(fourteen.memory.host == activations.memory.host);
+  CHECK(seven.memory.host.value() == Approx((5 * of_block).value()));
+  CHECK(fourteen.iteration == activations.iteration);
+  CHECK((seven.iteration - without.breakdown.update).value() ==
+        Approx(8 * 2 * (7 * of_block).value() / 1e7).epsilon(0.01));
+  CHECK(predict(w, one, "layout(mb=4, offload=activations, offload_blocks=15)/ddp", 32)
+            .reason()
+            .find("at most 14 blocks") != std::string::npos);
   one.host.copies = BytesPerSecond(1e14);
   CHECK(at(one, ", offload=activations").iteration.value() == Approx(without.iteration.value()));
   // A machine that is known to hold less refuses; rates that are known make no interval wide.

@@ -68,6 +68,33 @@ TEST_CASE("kept activations are the forms of Korthikanti et al. 2022, table 2") 
       }
 }
 
+TEST_CASE("autograd has a gradient beside those that are added up, as each program keeps it") {
+  // Weights of h x 3h, h x h, h x 4h and 4h x h: with four devices fc1 and fc2 are of one shape on each.
+  const double h = 1024, v = 51200;
+  const std::string gpt = "gpt:hidden=1024,layers=4,heads=8,seq=512,vocab=51200,dtype=bf16";
+  const auto of = [&](const std::string& words, std::uint32_t kind, std::int64_t t) {
+    return cost(workload(gpt + words), kind, split_of(t));
+  };
+  CHECK(of("", block, 1).standing_gradient.value() == 2 * 12 * h * h);
+  CHECK(of("", block, 2).standing_gradient.value() == 2 * 12 * h * h / 2);
+  CHECK(of("", block, 4).standing_gradient.value() == 2 * (3 + 1 + 4) * h * h / 4);
+  CHECK(of("", block, 1).gradient_at_work == Bytes(0));
+  CHECK(of("", head, 2).gradient_at_work.value() == 2 * v * h / 2);
+  CHECK(of("", head, 2).standing_gradient == Bytes(0));
+  CHECK(of(",accumulation=apart", block, 2).gradient_at_work.value() == 2 * 4 * h * h / 2);
+  CHECK(of(",accumulation=apart", block, 2).standing_gradient == Bytes(0));
+  // What a cast weight's gradient is cast to stands beside it.
+  CHECK(of(",kernels=eager", block, 1).gradient_at_work.value() == (2 + 4) * 4 * h * h);
+  CHECK(of(",kernels=eager,gradients=bf16", block, 1).gradient_at_work == Bytes(0));
+  // Whole experts are not divided by the tensor group.
+  const Workload mixture = workload(
+      "llama:hidden=1024,layers=4,heads=8,seq=512,vocab=32000,ffn=4096,experts=8,topk=2,attention=flash,dtype=bf16");
+  Split divided = split_of(4, 1, true), whole = divided;
+  divided.expert = whole.expert = 8, whole.whole_experts = true;
+  const Bytes more = cost(mixture, block, whole).standing_gradient - cost(mixture, block, divided).standing_gradient;
+  CHECK(more.value() == 2 * (2 + 1) * h * 4096 * (1 - 0.25));
+}
+
 TEST_CASE("parameters of the devices of a tensor group add up to the model, but for what all of them hold") {
   const Workload w = workload(gpt3);
   CHECK(w.parameters() == w.shape->parameters());

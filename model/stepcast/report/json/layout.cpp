@@ -46,6 +46,7 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"recomputed_blocks", l.recomputed_blocks},
           {"recomputed_together", l.recomputed_together},
           {"offloaded", offload_text(l)},
+          {"offloaded_blocks", l.offloaded_blocks},
           {"sequence_parallel", l.sequence_parallel},
           {"overlap_tensor", l.overlap_tensor != TensorOverlap::nothing},
           {"overlap_products", l.overlap_tensor == TensorOverlap::products},

@@ -59,7 +59,13 @@ std::string offloaded_words(const Layout& l) {
                             : l.offloads(Offloaded::optimizer) ? "the optimizer's state"
                                                                : "";
   if (!l.offloads(Offloaded::activations)) return state;
-  return state.empty() ? "what blocks keep of activations" : state + ", what blocks keep of activations";
+  const std::string blocks = l.offloaded_blocks == 0 ? "blocks keep"
+                                                     : "the first " + counted(l.offloaded_blocks, "block") +
+                                                           (l.chunks > 1     ? " of each chunk"
+                                                            : l.pipeline > 1 ? " of each stage"
+                                                                             : "") +
+                                                           (l.offloaded_blocks == 1 ? " keeps" : " keep");
+  return (state.empty() ? "" : state + ", ") + "what " + blocks + " of activations";
 }
 
 void add(std::vector<std::string>& parts, bool wanted, const std::string& part) {
