@@ -186,6 +186,8 @@ struct LayoutPlan {
 /// "layout(tp=8, pp=4)": only what differs from the defaults; reads back to the same value, where the names of default
 /// scheme and schedule ("1d", "1f1b") count as none.
 [[nodiscard]] std::string text_of(const Layout&);
+/// Behind "stages=": "3+4+4+3", "by_time"; empty: as the program deals units out.
+[[nodiscard]] std::string stages_text(const Layout&);
 /// Behind "offload=": "optimizer+activations"; empty: nothing.
 [[nodiscard]] std::string offload_text(const Layout&);
 /// Behind "recompute=": "full", "layernorm+moe_act".

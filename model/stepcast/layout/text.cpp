@@ -122,13 +122,6 @@ std::string order_text(const Layout& l) {
   return order_of(used, {}) == l.order ? used : all;
 }
 
-std::string stages_text(const Layout& l) {
-  if (l.stages_by_time) return "by_time";
-  std::string out;
-  for (const std::uint32_t units : l.stage_units) out += (out.empty() ? "" : "+") + std::to_string(units);
-  return out;
-}
-
 /// "zero3-full" after "16*": what each of some units chooses, every word once.
 UnitChoice choice_of_units(std::string_view text, const SpecPlace& place) {
   UnitChoice choice;
@@ -398,6 +391,13 @@ std::string text_of(const UnitChoice& c) {
   if (c.zero > 0) text += "-zero" + std::to_string(c.zero);
   if (c.recomputation != Recomputation::none) text += "-" + std::string(name_of(c.recomputation));
   return text;
+}
+
+std::string stages_text(const Layout& l) {
+  if (l.stages_by_time) return "by_time";
+  std::string out;
+  for (const std::uint32_t units : l.stage_units) out += (out.empty() ? "" : "+") + std::to_string(units);
+  return out;
 }
 
 std::string offload_text(const Layout& l) {

@@ -1,6 +1,7 @@
 // The best layouts get tuned gradients, data parallelism alone stands beside them, and machines are counted.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/launch/launch_settings.hpp>
+#include <stepcast/parallelism/stage_moves.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/search/families.hpp>
 #include <stepcast/search/layout_advice.hpp>
@@ -388,6 +389,20 @@ std::optional<LayoutPrediction> beside_products(const Workload& workload, const 
                  [](Layout& layout) { layout.overlap_tensor = TensorOverlap::products; });
 }
 
+/// With other units in its stages, if the answer resolves what that saves.
+std::optional<LayoutPrediction> moved_stages(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                             const LayoutAdviceOptions& options, const LayoutPrediction& winner,
+                                             double resolution) {
+  const Cluster part = part_of(cluster, winner.devices);
+  LayoutEvaluator evaluator(workload, part, options.search.layout);
+  const std::optional<LayoutPlan> moved =
+      with_moved_units(evaluator, winner, memory_cap_of(options.search.layout, part));
+  if (!moved || !why_not_launched(workload, *moved, winner.micro_batches, space.framework).empty()) return std::nullopt;
+  Answer<LayoutPrediction> other = evaluator.predicted(*moved);
+  if (!other || other->iteration > winner.iteration * (1 - resolution)) return std::nullopt;
+  return std::move(*other);
+}
+
 /// The best layout without recomputation, if one fits.
 std::optional<LayoutPrediction> best_without_recomputation(const Workload& workload, const Cluster& cluster,
                                                            LayoutSpace space, const LayoutAdviceOptions& options,
@@ -637,6 +652,8 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   if (tuned && !advice.fastest && !advice.unrunnable) advice.untuned = before;
   advice.sent_once = sent_once(workload, cluster, told, options, advice.best.front());
   advice.beside_products = beside_products(workload, cluster, told, options, advice.best.front());
+  if (options.sensitivity && options.search.objective == Objective::shortest_step && !left.over())
+    advice.moved_stages = moved_stages(workload, cluster, told, options, advice.best.front(), advice.resolution);
   if (options.sensitivity && options.search.objective == Objective::shortest_step && !left.over())
     add_without_recomputation(workload, cluster, told, options, left, advice);
   // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.

@@ -61,7 +61,7 @@ struct LayoutAdvice {
   std::vector<LayoutPrediction> best;
   std::size_t equals = 0;
   double resolution = 0;
-  std::optional<LayoutPrediction> fastest, unrunnable, untuned, data_parallel, sent_once, beside_products,
+  std::optional<LayoutPrediction> fastest, unrunnable, untuned, data_parallel, sent_once, beside_products, moved_stages,
       without_recomputation, of_these_degrees_without_recomputation;
   std::string no_data_parallel;
   std::optional<BatchChoice> other_batch;
@@ -142,6 +142,9 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
     ResultField{"beside_products", &LayoutAdvice::beside_products,
                 "the winner with tensor-parallel messages beside products (overlap_tp=products), if that was not in "
                 "the space and is faster by half a per cent and more"},
+    ResultField{"moved_stages", &LayoutAdvice::moved_stages,
+                "the winner with other units in its stages than equal numbers or a division by time has, if the answer "
+                "resolves what that saves"},
     ResultField{"without_recomputation", &LayoutAdvice::without_recomputation,
                 "where the winner computes layers again, though that was not asked for: the best that does not, if one "
                 "fits"},

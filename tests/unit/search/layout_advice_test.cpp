@@ -255,3 +255,21 @@ TEST_CASE("what would be best without recomputation is run by some framework whe
   }
   CHECK(told > 0);
 }
+
+TEST_CASE("other stages than the program's own are told where the answer resolves what they save") {
+  const Workload workload = described("gpt:hidden=1024,layers=7,heads=8,seq=2048,vocab=8000");
+  LayoutSpace space;
+  space.pipeline = {4};
+  space.tensor = space.context = space.chunks = {1};
+  LayoutAdviceOptions options;
+  options.search.layout.global_batch = 48;
+  const Answer<LayoutAdvice> slow = layout_advice(workload, cluster_of_flags(8, 1, "1GbE"), space, options);
+  REQUIRE(slow);
+  REQUIRE(slow->moved_stages);
+  CHECK(slow->moved_stages->iteration <= slow->best.front().iteration * (1 - slow->resolution));
+  CHECK(slow->moved_stages->stage_units != slow->best.front().stage_units);
+  // Over fast links nothing is to be saved by them.
+  const Answer<LayoutAdvice> fast = layout_advice(workload, cluster_of_flags(8, 8, "400 Gb/s"), space, options);
+  REQUIRE(fast);
+  CHECK_FALSE(fast->moved_stages);
+}

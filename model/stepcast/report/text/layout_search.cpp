@@ -150,6 +150,10 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                    "--tp-comm-overlap): " +
                        less(*advice.beside_products) +
                        " at best: users report gains, none, and losses (--overlap-tp products searches with it)");
+  if (advice.moved_stages)
+    write_labelled(out, "also try",
+                   "stages=" + stages_text(advice.moved_stages->plan.layout) +
+                       ", which also spare what is sent between stages and behind them: " + less(*advice.moved_stages));
   for (const ModelOption& faster : advice.faster_options) {
     const bool same = faster.best.plan.layout == best.plan.layout;
     write_labelled(out, "also try",
