@@ -149,18 +149,25 @@ bool frees_nothing(const Workload& w) {
          });
 }
 
-/// What a pipeline takes whose units are dealt to stages by time, where Megatron-LM, which has to be told, would save
-/// time by it; else empty.
-std::string with_stages_by_time(LayoutTables& state, LayoutPlan plan, Seconds iteration) {
+/// What a pipeline takes whose units are dealt to stages the other way, where that saves time: by time, which
+/// Megatron-LM has to be told, or as the program deals them out. Else empty.
+std::string with_other_stages(LayoutTables& state, LayoutPlan plan, Seconds iteration) {
   constexpr double worth_telling = 0.02;
   const Workload& w = state.workload;
+  if (plan.layout.pipeline == 1 || !plan.layout.stage_units.empty() || !w.shape) return {};
+  const bool told = plan.layout.stages_by_time;
   const bool can_be_told =
-      w.shape && is_told_stages(w.shape->kernels) && (plan.layout.schedule->name == "1f1b" || plan.layout.chunks > 1);
-  if (plan.layout.pipeline == 1 || !plan.layout.stage_units.empty() || !can_be_told) return {};
-  plan.layout.stages_by_time = true;
+      is_told_stages(w.shape->kernels) && (plan.layout.schedule->name == "1f1b" || plan.layout.chunks > 1);
+  if (!told && !can_be_told) return {};
+  plan.layout.stages_by_time = !told;
   const Answer<EvaluatedLayout> e = state.evaluated(plan);
   const bool fits = e && (state.memory_cap() <= Bytes(0) || e->memory.total() <= state.memory_cap());
   if (!fits || e->iteration > iteration * (1 - worth_telling)) return {};
+  if (told)
+    return "a division by time leaves out what stages send and copy: with stages as the program deals them out "
+           "(without "
+           "stages=by_time) it takes " +
+           text_of(e->iteration);
   return "stages hold equal numbers of blocks, as without being told; dealt out by time (stages=by_time) it takes " +
          text_of(e->iteration);
 }
@@ -218,7 +225,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
     p.warnings.emplace_back("a trace does not show what dividing its model costs: the interval is a third either way");
   if (const Bytes card = state.cluster.device_memory; p.memory.total() > card * tight_memory_share && card > Bytes(0))
     p.warnings.push_back(tight_memory_text(p.memory.total(), card));
-  if (std::string text = with_stages_by_time(state, p.plan, p.iteration); !text.empty())
+  if (std::string text = with_other_stages(state, p.plan, p.iteration); !text.empty())
     p.warnings.push_back(std::move(text));
   return p;
 }

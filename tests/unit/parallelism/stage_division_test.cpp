@@ -122,6 +122,29 @@ TEST_CASE("programs deal units out by a rule of their own unless they are told o
   CHECK(equal_blocks(model_shape_of(mixed), 3).empty());
 }
 
+TEST_CASE("a prediction says what the other division into stages would save, from 2 % on") {
+  const auto notes = [](const char* model, const char* layout, const char* network) {
+    const Workload workload =
+        stepcast::workload_of(model_shape_of(model), stepcast::test::layout_device(DataType::f16));
+    const Cluster cluster = cluster_of_flags(4, 1, network);
+    const Answer<LayoutPrediction> p = predicted(workload, cluster, layout_plan_of(layout), {.global_batch = 16});
+    REQUIRE(p);
+    std::string text;
+    for (const std::string& warning : p->warnings) text += warning + "\n";
+    return text;
+  };
+  const auto says = [](const std::string& text, const char* what) { return text.find(what) != std::string::npos; };
+  constexpr const char* heavy = "gpt:hidden=1024,layers=40,heads=16,seq=512,vocab=100000";
+  CHECK(says(notes(heavy, "layout(pp=4, mb=1)/ddp", "400 Gb/s"), "(stages=by_time) it takes"));
+  CHECK_FALSE(says(notes(heavy, "layout(pp=4, mb=1, stages=by_time)/ddp", "400 Gb/s"), "stages=by_time"));
+  constexpr const char* light = "gpt:hidden=1024,layers=40,heads=16,seq=512,vocab=6000";
+  CHECK_FALSE(says(notes(light, "layout(pp=4, mb=1)/ddp", "400 Gb/s"), "stages=by_time"));
+  // Casts of weights are no part of what units take.
+  constexpr const char* eager =
+      "gpt:hidden=2048,layers=23,heads=16,seq=512,vocab=262144,attention=flash,causal=yes,dtype=f16,kernels=eager";
+  CHECK(says(notes(eager, "layout(pp=2, mb=1, stages=by_time)/ddp", "400 Gb/s"), "(without stages=by_time) it takes"));
+}
+
 TEST_CASE(
     "interleaved runs are dealt out so that the busiest device has less to do, none longer than the longest before") {
   std::mt19937_64 random(6);
