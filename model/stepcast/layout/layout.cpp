@@ -126,8 +126,7 @@ std::string number_flaw(const Layout& l) {
            " (offload=optimizer goes with any)";
   if (l.offloaded_blocks > 0 && !l.offloads(Offloaded::activations))
     return "offload_blocks= says of how many blocks offload=activations leaves with the host what they keep, and "
-           "offload "
-           "is " +
+           "offload is " +
            (l.offloaded == 0 ? std::string("none") : offload_text(l));
   if (l.offloaded != 0 && !l.unit_choices.empty())
     return "offload= is not for units that choose for themselves (units=)";

@@ -332,8 +332,7 @@ constexpr std::array<Field, 34> fields{{
      [](Layout& l, std::string_view value, const SpecPlace& place) { l.order = order_of(value, place); }, order_text},
     {"stages",
      "units of each stage (of each chunk), such as 3+4+4+3, or by_time; as the program deals them out unless told "
-     "(Megatron-LM: equal "
-     "blocks), by time where it has to be told",
+     "(Megatron-LM: equal blocks), by time where it has to be told",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
        l.stage_units.clear();
        l.stages_by_time = value == "by_time";

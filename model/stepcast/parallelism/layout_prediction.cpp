@@ -152,12 +152,12 @@ bool frees_nothing(const Workload& w) {
 /// What a pipeline takes whose units are dealt to stages the other way, where that saves time: by time, which
 /// Megatron-LM has to be told, or as the program deals them out. Else empty.
 std::string with_other_stages(LayoutTables& state, LayoutPlan plan, Seconds iteration) {
-  constexpr double worth_telling = 0.02;
+  constexpr double worth_telling = 0.02;  // what answers resolve at best
   const Workload& w = state.workload;
   if (plan.layout.pipeline == 1 || !plan.layout.stage_units.empty() || !w.shape) return {};
   const bool told = plan.layout.stages_by_time;
-  const bool can_be_told =
-      is_told_stages(w.shape->kernels) && (plan.layout.schedule->name == "1f1b" || plan.layout.chunks > 1);
+  const std::string_view its_schedule = plan.layout.chunks > 1 ? "interleaved" : "1f1b";
+  const bool can_be_told = is_told_stages(w.shape->kernels) && plan.layout.schedule->name == its_schedule;
   if (!told && !can_be_told) return {};
   plan.layout.stages_by_time = !told;
   const Answer<EvaluatedLayout> e = state.evaluated(plan);

@@ -6,8 +6,11 @@
 namespace stepcast {
 namespace {
 
-/// Passes of a pipeline that all rounds together may evaluate: about a second.
-constexpr double passes_of_all_rounds = 4e7;
+/// Bounds of the work, not of what is found: passes of a pipeline that all rounds together may evaluate, and the share
+/// of what is left of them that one round of all moves may take; else neighbours alone are tried.
+constexpr double passes_of_all_rounds = 4e7, share_of_a_round = 0.25;
+/// What a move has to save of a step: a fifth of what is indifferent, since several moves follow one another.
+constexpr double worth_a_move = indifference / 5;
 
 struct Move {
   std::size_t from = 0, to = 0;
@@ -36,7 +39,7 @@ std::optional<LayoutPlan> with_moved_units(LayoutEvaluator& evaluator, const Lay
   bool found = false;
   for (double left = passes_of_all_rounds;;) {
     std::vector<Move> moves = moves_of(units, false);
-    if (static_cast<double>(moves.size()) * passes > left / 4) moves = moves_of(units, true);
+    if (static_cast<double>(moves.size()) * passes > left * share_of_a_round) moves = moves_of(units, true);
     left -= static_cast<double>(moves.size()) * passes;
     if (moves.empty() || left < 0) break;
     std::optional<Move> best;
@@ -44,7 +47,7 @@ std::optional<LayoutPlan> with_moved_units(LayoutEvaluator& evaluator, const Lay
       --units[move.from], ++units[move.to];
       const Answer<LayoutEvaluator::Quick> quick = evaluator.quick(plan);
       ++units[move.from], --units[move.to];
-      if (!quick || (cap > Bytes(0) && quick->memory > cap) || quick->iteration >= shortest * (1 - indifference / 5))
+      if (!quick || (cap > Bytes(0) && quick->memory > cap) || quick->iteration >= shortest * (1 - worth_a_move))
         continue;
       shortest = quick->iteration;
       best = move;

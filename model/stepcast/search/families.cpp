@@ -66,12 +66,10 @@ class Families {
     divides_context_ = !workload.shape || has_fused_attention(*workload.shape);
     experts_ = std::llround(experts(workload));
     family_.offloaded = space.offloaded;
-    if (workload.shape && is_told_stages(workload.shape->kernels) &&
-        (space.framework.empty() || space.framework == "megatron"))
-      told_ = &*workload.shape;
     is_recorded_ = workload.shape && workload.shape->launch == KernelLaunch::graphs;
     has_megatron_ = workload.shape && workload.shape->kernels == KernelSet::megatron &&
                     (space.framework.empty() || space.framework == "megatron");
+    if (has_megatron_) told_ = &*workload.shape;
     for (const PipelineSchedule& s : pipeline_schedules())
       if (pairs_passes(s)) pairing_.push_back(&s);
     // A batch that is no whole number of samples has no whole micro-batches.
@@ -253,7 +251,7 @@ class Families {
   bool splits_passes_ = true;
   bool is_recorded_ = false;          // a CUDA graph, which Megatron-LM makes of mixtures whose tokens are sent so
   bool has_megatron_ = false;         // kernels of Megatron-LM, which may run it
-  const ModelShape* told_ = nullptr;  // a model whose program may be told what a stage holds
+  const ModelShape* told_ = nullptr;  // the model, where that can be told what a stage holds
   std::vector<const PipelineSchedule*> pairing_{};  // that run forward behind backward passes
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;

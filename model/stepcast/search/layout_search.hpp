@@ -19,9 +19,9 @@
 // space has one layout for each choice of all else: that of the fewest blocks that fit, since each block that is done
 // again takes time and leaves memory free. Where all activations fit it is no other layout than that without
 // recomputation, and counts as left out by its bound; so does a division into stages by time that is no other than the
-// program's own. Invariant: evaluated + bounded + too large + unsuitable + open =
-// total. Not modelled: layouts outside the space, which the result names (`not_tried`); the options of the gradient
-// plan, which are tuned for the winners afterwards.
+// program's own. Invariant: evaluated + bounded + too large + unsuitable + open = total. Not modelled: layouts outside
+// the space, which the result names (`not_tried`); the options of the gradient plan and single units of stages, which
+// are tuned for the winners afterwards.
 #include <stepcast/parallelism/layout_prediction.hpp>
 
 #include <cstdint>
