@@ -369,8 +369,14 @@ LayoutSearchOptions search_options_of(const LayoutFlags& flags) {
                        did_you_mean(flags.objective, objectives));
     options.objective = static_cast<Objective>(found - objectives.begin());
   }
-  if (!flags.target_step.empty()) options.target_step = seconds_of(flags.target_step, "--target-step");
-  if (!flags.time_budget.empty()) options.time_budget = seconds_of(flags.time_budget, "--time-budget");
+  const auto above_zero = [](const std::string& text, const char* name, const char* example) {
+    const Seconds time = text.empty() ? Seconds(0) : seconds_of(text, name);
+    if (!text.empty() && time == Seconds(0))
+      throw InputError(name, std::string("a time above zero, such as ") + example, in_quotes(text));
+    return time;
+  };
+  options.target_step = above_zero(flags.target_step, "--target-step", "20 s");
+  options.time_budget = above_zero(flags.time_budget, "--time-budget", "2 s");
   if (!flags.price.empty()) {
     options.price_per_device_hour = number_of(flags.price, "--price");
     if (!(options.price_per_device_hour > 0)) throw InputError("--price", "a positive price", in_quotes(flags.price));

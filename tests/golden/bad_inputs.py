@@ -162,8 +162,8 @@ def bad_layouts() -> list[list[str]]:
     devices = ["recommend", *GPT, "--global-batch", "64", "--devices", str(DEVICE.with_name("two-sites.devices.json"))]
     model, device = GPT[:2], GPT[2:]
     values = {
-        "--objective": ["speed"], "--target-step": ["20", "fast"], "--price": ["0", "-1", "cheap"],
-        "--memory": ["80", "0 GB", "lots"], "--time-budget": ["2", "-1 s"], "--device-memory": ["80", "0 GB"],
+        "--objective": ["speed"], "--target-step": ["20", "fast", "0 s"], "--price": ["0", "-1", "cheap"],
+        "--memory": ["80", "0 GB", "lots"], "--time-budget": ["2", "-1 s", "0s"], "--device-memory": ["80", "0 GB"],
         "--tensor": ["0", "-1", "1,,2", "2,2", "two", ",", "1e9"], "--pipeline": ["0", "1.5"], "--context": ["0"],
         "--expert": ["x"], "--micro-batch": ["0"], "--chunks": ["0"], "--schedule": ["gpip", "1f1b,1f1b"],
         "--scheme": ["4d"], "--recompute": ["some"], "--zero": ["4", "-1"], "--sequence-parallel": ["yes"], "--overlap-tp": ["yes"], "--overlap-ep": ["products"],

@@ -22,6 +22,7 @@ struct TensorGrid {
   std::int64_t devices = 1;
   std::int64_t side = 1;   ///< q
   std::int64_t depth = 1;  ///< 2.5-D
+  bool operator==(const TensorGrid&) const = default;
 };
 
 /// A collective among a part of the tensor group.

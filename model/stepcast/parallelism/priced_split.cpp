@@ -4,6 +4,8 @@
 #include <stepcast/parallelism/unit_messages.hpp>
 #include <stepcast/roofline/unit_roofline.hpp>
 
+#include <boost/functional/hash.hpp>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -26,6 +28,12 @@ double share_sent_once(const Workload& workload, const Cluster& cluster, const L
   double missed = 1;  // the probability that a place has none of them
   for (double i = 0; i < chosen; ++i) missed *= std::max(0.0, (experts - here - i) / (experts - i));
   return std::min(1.0, places * (1 - missed) / chosen);
+}
+
+/// The same unit that sends this share of its tokens' copies.
+UnitCost sending(double share, UnitCost cost) {
+  for (TensorTransfer& t : cost.expert_transfers) t.size *= share;
+  return cost;
 }
 
 /// Without sharding, and in DeepSpeed's stage 1, weights and gradients are copied whole (weight_copies). FSDP casts its
@@ -330,12 +338,30 @@ std::shared_ptr<const PricedGroup> PricedGroups::of(const GroupShape& shape) {
   return group;
 }
 
+std::size_t CostedUnits::Hash::operator()(const Split& s) const {
+  std::size_t hash = boost::hash_value(s.micro_batch);
+  for (const std::int64_t n : {s.grid.devices, s.grid.side, s.grid.depth, s.context, s.expert})
+    boost::hash_combine(hash, n);
+  boost::hash_combine(hash, s.scheme);
+  boost::hash_combine(hash, int(s.context_exchange) << 3 | int{s.sequence_parallel} << 2 | int{s.whole_experts} << 1 |
+                                int{s.pipelines_products});
+  return hash;
+}
+
+std::span<const Answer<UnitCost>> CostedUnits::of(const Split& split) {
+  constexpr std::size_t most = 20'000;  // a hundred MB
+  if (const auto found = known_.find(split); found != known_.end()) return found->second;
+  if (known_.size() >= most) known_.clear();
+  std::vector<Answer<UnitCost>>& costs = known_[split];
+  for (std::uint32_t kind = 0; kind < workload_->kinds.size(); ++kind)
+    costs.push_back(unit_cost(*workload_, kind, split));
+  return costs;
+}
+
 Answer<UnitCost> unit_cost(const Workload& workload, const Cluster& cluster, const Layout& l, std::uint32_t kind) {
   Answer<UnitCost> cost = unit_cost(workload, kind, split_of(l));
   if (!cost || cost->expert_transfers.empty()) return cost;
-  const double share = share_sent_once(workload, cluster, l);
-  for (TensorTransfer& t : cost->expert_transfers) t.size *= share;
-  return cost;
+  return sending(share_sent_once(workload, cluster, l), *std::move(cost));
 }
 
 bool host_waits(const Workload& w, const PricedSplit& split, const Layout& l) {
@@ -346,22 +372,29 @@ bool host_waits(const Workload& w, const PricedSplit& split, const Layout& l) {
 
 PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const Layout& l) {
   PricedGroups groups(cluster);
-  return priced_split(workload, groups, l);
+  CostedUnits units(workload);
+  return priced_split(units, groups, l);
 }
 
-PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const Layout& l) {
+PricedSplit priced_split(CostedUnits& units, PricedGroups& groups, const Layout& l) {
   PricedSplit out;
+  const Workload& workload = units.workload();
   const Cluster& cluster = groups.cluster();
   GroupPrices prices(groups, l);
   const double slowness = slowest(cluster.stragglers).factor;
-  for (std::uint32_t kind = 0; kind < workload.kinds.size(); ++kind) {
-    const Answer<UnitCost> cost = unit_cost(workload, cluster, l, kind);
+  const double share = share_sent_once(workload, cluster, l);
+  const std::span<const Answer<UnitCost>> costs = units.of(split_of(l));
+  out.units.reserve(costs.size());
+  for (std::uint32_t kind = 0; kind < costs.size(); ++kind) {
+    const Answer<UnitCost>& cost = costs[kind];
     if (!cost) {
       out.units.emplace_back().unsuitable = cost.reason();
       if (out.unsuitable.empty()) out.unsuitable = cost.reason();
       continue;
     }
-    out.units.push_back(priced_unit(cluster, l, *cost, slowness, prices));
+    const bool fewer = share < 1 && !cost->expert_transfers.empty();
+    out.units.push_back(fewer ? priced_unit(cluster, l, sending(share, *cost), slowness, prices)
+                              : priced_unit(cluster, l, *cost, slowness, prices));
     add_copies(workload, l, slowness, out.units.back());
     add_issue(workload, kind, *cost, slowness, out.units.back());
   }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace stepcast {
@@ -38,6 +39,25 @@ class PricedGroups {
  private:
   const Cluster* cluster_;
   std::map<std::vector<std::int64_t>, std::shared_ptr<const PricedGroup>> known_;
+};
+
+/// The units of one workload, costed once under each split: thousands of layouts have a few splits among them. Refers
+/// to the workload. Not thread-safe.
+class CostedUnits {
+ public:
+  explicit CostedUnits(const Workload& workload) : workload_(&workload) {}
+  CostedUnits(const CostedUnits&) = delete;
+  CostedUnits& operator=(const CostedUnits&) = delete;
+  [[nodiscard]] const Workload& workload() const { return *workload_; }
+  /// By kind; valid until the next call.
+  [[nodiscard]] std::span<const Answer<UnitCost>> of(const Split&);
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Split&) const;
+  };
+  const Workload* workload_;
+  std::unordered_map<Split, std::vector<Answer<UnitCost>>, Hash> known_;
 };
 
 /// Times of the collectives of one unit in one pass.
@@ -139,7 +159,7 @@ struct PricedSplit {
 [[nodiscard]] RankAxis across_parts(const Layout& resolved, std::int64_t part);
 
 /// Of a resolved layout.
-[[nodiscard]] PricedSplit priced_split(const Workload&, PricedGroups&, const Layout& resolved);
+[[nodiscard]] PricedSplit priced_split(CostedUnits&, PricedGroups&, const Layout& resolved);
 [[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved);
 /// The same with what adding whole gradients to those of the micro-batches before takes (accumulated_gradient).
 [[nodiscard]] PricedSplit with_accumulation(const Workload&, PricedSplit, const Cluster&, std::int64_t micro_batches);

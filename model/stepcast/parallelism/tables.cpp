@@ -154,7 +154,7 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
   const auto accumulating = [&](PricedSplit split) {
     return with_accumulation(workload, std::move(split), cluster, micro_batches(l, global_batch));
   };
-  if (l.shard == 0) return splits_(key, [&] { return accumulating(priced_split(workload, groups_, l)); });
+  if (l.shard == 0) return splits_(key, [&] { return accumulating(priced_split(units_, groups_, l)); });
   whole.shard = 0;
   return splits_(key, [&] {
     // Copies are counted again, and with them what is added up.

@@ -166,6 +166,7 @@ struct LayoutTables {
     std::string unsuitable;
   };
   PricedGroups groups_{cluster};
+  CostedUnits units_{workload};
   NumberedTable<PricedSplit> splits_;
   NumberedTable<StagedSplit> staged_;
   NumberedTable<PipelineOutcome> pipelines_;

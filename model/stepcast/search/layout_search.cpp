@@ -219,6 +219,12 @@ void LayoutSearch::expand_family(Tools& tools, const SearchNode& n, SearchOutcom
   const LayoutFamily& family = families.families()[n.family];
   const std::vector<LayoutSwitches>& switches = families.switches(family);
   for (std::uint32_t s = 0; s < switches.size(); ++s) {
+    SearchNode member = node(SearchNode::Kind::layout, tools.bounds.by_sums(family, switches[s]), n.part, n.family, s);
+    if (left_out(member)) {
+      outcome.branches.push_back(member);
+      continue;
+    }
+    // Dearer than the first bound.
     if (space_.runnable || !space_.framework.empty()) {
       const LayoutPlan plan{layout_of(family, switches[s], switches[s].some_blocks ? 1 : 0),
                             families.gradients()[switches[s].gradients]};
@@ -228,9 +234,7 @@ void LayoutSearch::expand_family(Tools& tools, const SearchNode& n, SearchOutcom
         continue;
       }
     }
-    SearchNode member = node(SearchNode::Kind::layout, tools.bounds.by_sums(family, switches[s]), n.part, n.family, s);
-    if (!left_out(member))
-      member = node(SearchNode::Kind::layout, tools.bounds.of(family, switches[s]), n.part, n.family, s);
+    member = node(SearchNode::Kind::layout, tools.bounds.of(family, switches[s]), n.part, n.family, s);
     if (!left_out(member)) {
       const Answer<LayoutBound> least = tools.bounds.with_gradients(family, switches[s]);
       if (!least) {
@@ -342,14 +346,14 @@ void LayoutSearch::take(SearchOutcome& outcome) {
   found_.offer(c, options_.target_step <= Seconds(0) || c.iteration <= options_.target_step);
 }
 
-// The most promising nodes, of constant total weight whatever the number of threads. As long as nothing was found,
-// layouts come before branches: a first one makes bounds count.
+// The most promising nodes, of constant total weight whatever the number of threads. One of them is a layout, and as
+// long as nothing was found, layouts come before branches: what is found early makes bounds count.
 std::vector<SearchNode> LayoutSearch::next_batch() {
   constexpr int most = 64, of_layout = 4;
   std::vector<SearchNode> batch;
   for (int weight = 0; weight < most && !(branches_.empty() && layouts_.empty());) {
-    const bool layout = branches_.empty() ||
-                        (!layouts_.empty() && (found_.best().empty() || layouts_.top().bound < branches_.top().bound));
+    const bool layout = branches_.empty() || (!layouts_.empty() && (batch.empty() || found_.best().empty() ||
+                                                                    layouts_.top().bound < branches_.top().bound));
     SearchQueue& queue = layout ? layouts_ : branches_;
     if (left_out(queue.top())) {
       leave_out(queue.top());

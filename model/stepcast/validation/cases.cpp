@@ -134,8 +134,8 @@ CaseInputs inputs_of(const JsonNode& object) {
   if (object.has("figure")) static_cast<void>(object.at("traces", "the traces of a job"));
   if (!in.traces.empty()) in.figure = figure_of(object);
   in.memory = object.text("memory");
-  if (object.has("memory") && in.memory != "allocated" && in.memory != "used")
-    object.at("memory").refuse("'allocated' or 'used'");
+  if (object.has("memory") && in.memory != "allocated" && in.memory != "used" && in.memory != "exceeded")
+    object.at("memory").refuse("'allocated', 'used' or 'exceeded'");
   return in;
 }
 
@@ -189,6 +189,11 @@ void require_inputs(const JsonNode& object, const ValidationCase& c) {
     throw InputError(inputs.place(c.inputs.part ? "part" : "steps"),
                      "a case with one plan, whose step time is measured", "another case");
   if (c.subject == Subject::memory) require("plan");
+  if (c.inputs.memory == "exceeded") {
+    if (object.has("measured_bytes"))
+      object.at("measured_bytes").refuse("a job that ran out of memory without it: the device says how much that is");
+    return;
+  }
   const std::string measured = measured_key(c.subject);
   const char* key = measured.c_str();
   static_cast<void>(object.at(key, "the measured value"));
@@ -345,7 +350,7 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   const Json json = parsed_json(text, source);
   const JsonNode document(json, std::string(source) + "#");
   document.require_keys({"schema", "suite", "summary", "defaults", "profiles", "clusters", "devices", "pipelines",
-                         "cases", "tables", "forecasts", "published", "recorded_mean_error",
+                         "cases", "tables", "forecasts", "published", "recorded_mean_error", "recorded_accepted",
                          "recorded_errors_by_size"});
   if (document.at("schema").text() != schema) document.at("schema").refuse(in_quotes(schema));
   ValidationSuite suite;
@@ -368,6 +373,8 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   published.require_keys({"mean_absolute_error", "source"});
   suite.published = {number_of(published, "mean_absolute_error", 0), published.text("source")};
   if (document.has("recorded_mean_error")) suite.recorded_mean_error = number_of(document, "recorded_mean_error", 0);
+  if (document.has("recorded_accepted"))
+    suite.recorded_accepted = whole_number_of(document, "recorded_accepted", 0, 1e9);
   read_recorded_by_size(document.object("recorded_errors_by_size"), suite);
   const JsonNode defaults = document.object("defaults");
   const std::vector<JsonNode> tables = document.elements("tables", "a list of tables");

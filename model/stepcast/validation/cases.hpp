@@ -56,8 +56,10 @@ struct CaseInputs {
   std::string pipeline;          ///< what feeds the step: named in the suite, or a file; empty: the profile's own input
   std::optional<double> cached_share;          ///< replaces the pipeline's
   std::optional<std::int64_t> loader_workers;  ///< replaces the pipeline's
-  std::string memory;  ///< Subject::memory: "allocated" (by the framework's tensors) or "used" (of the card)
-  double steps = 1;    ///< Subject::step: the measured time covers this many steps
+  /// Subject::memory: "allocated" (by the framework's tensors), "used" (of the card), or "exceeded": the job ran out of
+  /// the device's memory, which is what is compared with.
+  std::string memory;
+  double steps = 1;                    ///< Subject::step: the measured time covers this many steps
   Seconds Breakdown::*part = nullptr;  ///< Subject::step: only this part of the step is compared
   Seconds single_worker;               ///< measured step of one worker, to which the profile is scaled; 0: as it is
   Seconds traced_step;            ///< "exchanged": of the traced job without its profiler; 0: as it is in the traces
@@ -129,6 +131,8 @@ struct ValidationSuite {
   std::vector<MeasuredStepTable> tables;
   std::vector<CollectiveForecast> forecasts;
   PublishedError published;
+  /// How many of the steps that ran, the device's memory known, were predicted to fit when last recorded.
+  std::optional<std::int64_t> recorded_accepted;
   /// Mean of |error| over the held-out cases when last recorded: the ratchet of rows in tables.
   std::optional<double> recorded_mean_error;
   /// The same for what forecasts leave out: median and P90 of |error| in each band of sizes.

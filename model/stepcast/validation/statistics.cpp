@@ -1,5 +1,6 @@
 // Statistics of a suite: errors and coverage of the held-out cases, the order of plans, and the price of the choice.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/parallelism/layout_prediction.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 #include <stepcast/validation/statistics.hpp>
 
@@ -117,9 +118,10 @@ void add_regret(const std::vector<Group>& all, bool servers, SuiteStatistics& s)
   s.regrets.push_back(std::move(regret));
 }
 
-/// Headline figures are of these cases.
+/// Headline figures are of these cases. What ran out of memory has no error: it is counted apart.
 bool counts(const ValidationCase& c, const CaseResult& r) {
-  return r.predicted_any && r.outcome != Outcome::excluded && c.split == CaseSplit::held_out;
+  return r.predicted_any && c.inputs.memory != "exceeded" && r.outcome != Outcome::excluded &&
+         c.split == CaseSplit::held_out;
 }
 
 void count_outcome(const ValidationCase& c, const CaseResult& r, SuiteStatistics& s, std::vector<double>& errors) {
@@ -226,6 +228,25 @@ void compare_with_recorded(const ValidationSuite& suite, SuiteStatistics& s) {
   }
 }
 
+void add_memory_verdicts(const ValidationSuite& suite, std::span<const CaseResult> results, SuiteStatistics& s) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const ValidationCase& c = suite.cases[i];
+    const CaseResult& r = results[i];
+    if (!(r.card > 0) || r.outcome == Outcome::excluded) continue;
+    if (c.inputs.memory == "exceeded") {
+      ++s.memory.exceeded;
+      if (r.held > r.card) ++s.memory.refused;
+      else if (r.held > r.card * tight_memory_share) ++s.memory.tight;
+    } else if (c.subject == Subject::step) {
+      ++s.memory.ran;
+      if (r.held <= r.card) ++s.memory.accepted;
+    }
+  }
+  if (s.skipped > 0 || !suite.recorded_accepted) return;
+  s.fewer_accepted = s.memory.accepted < static_cast<std::size_t>(*suite.recorded_accepted);
+  if (s.fewer_accepted) ++s.failed;
+}
+
 void add_widths(const ValidationSuite& suite, std::span<const CaseResult> results, SuiteStatistics& s) {
   struct Widths {
     std::vector<double> all;
@@ -269,6 +290,7 @@ SuiteStatistics statistics_of(const ValidationSuite& suite, std::span<const Case
   add_size_errors(suite, results, s);
   if (s.skipped == 0) compare_with_recorded(suite, s);
   add_widths(suite, results, s);
+  add_memory_verdicts(suite, results, s);
   s.worse_than_published = suite.published.mean > 0 && s.mean > suite.published.mean;
   if (s.worse_than_published) ++s.failed;
   const std::optional<double>& recorded = suite.recorded_mean_error;

@@ -58,6 +58,14 @@ struct IntervalWidths {
   std::array<Band, size_band_count> bands;
 };
 
+/// Whether described layouts fit into the memory of their devices, by what became of them. The memory counts whole, as
+/// of a job that somebody has tried.
+struct MemoryVerdicts {
+  std::size_t ran = 0, accepted = 0;  ///< steps, and those of them that are predicted to fit
+  /// Jobs that ran out of it, those of them that are refused, and what fills more than `tight_memory_share`.
+  std::size_t exceeded = 0, refused = 0, tight = 0;
+};
+
 struct SuiteStatistics {
   std::size_t cases = 0, passed = 0, failed = 0, skipped = 0, excluded = 0;
   std::size_t held_out = 0;                         ///< predicted cases behind the errors below
@@ -70,8 +78,10 @@ struct SuiteStatistics {
   std::vector<ErrorGroup> groups;      ///< errors of layouts by degree and by model
   std::vector<SizeErrors> sizes;       ///< of forecasts of collectives; those over all machines first
   std::vector<IntervalWidths> widths;  ///< of forecasts, too
-  bool worse_than_published = false;   ///< counted in `failed`
-  bool worse_than_recorded = false;    ///< the mean error, likewise; not judged where a case was skipped
+  MemoryVerdicts memory;
+  bool fewer_accepted = false;        ///< than recorded: counted in `failed`
+  bool worse_than_published = false;  ///< counted in `failed`
+  bool worse_than_recorded = false;   ///< the mean error, likewise; not judged where a case was skipped
 };
 [[nodiscard]] SuiteStatistics statistics_of(const ValidationSuite&, std::span<const CaseResult>);
 

@@ -188,8 +188,17 @@ void predict_layout(const ValidationSuite& suite, const ValidationCase& c, Libra
     return;
   }
   result.predicted_any = true;
+  const MemoryUse& m = prediction->memory;
+  if (workload->device && !c.inputs.model.empty())
+    result.held = m.total().value(), result.card = workload->device->memory.value();
+  if (c.inputs.memory == "exceeded") {
+    result.predicted_any = result.card > 0;
+    if (!result.predicted_any) result.reason = "the memory of the device is not known";
+    result.predicted = result.low = result.high = result.held;
+    result.measured = result.card;
+    return;
+  }
   if (c.subject == Subject::memory) {
-    const MemoryUse& m = prediction->memory;
     const Bytes held = c.inputs.memory == "used" ? m.total() : m.total() - m.margin;
     result.predicted = result.low = result.high = held.value();
     return;

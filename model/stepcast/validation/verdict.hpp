@@ -19,8 +19,9 @@ struct CaseResult {
   std::string reason;          ///< why it failed, was skipped or is excluded
   bool predicted_any = false;  ///< the numbers below are valid
   double predicted = 0, measured = 0;
-  double error = 0;                   ///< (predicted - measured) / measured
-  double low = 0, high = 0;           ///< P10-P90 of the prediction; equal where it states none
+  double error = 0;           ///< (predicted - measured) / measured; 0 of a job that ran out of memory and exceeds it
+  double held = 0, card = 0;  ///< bytes: what the layout holds, as predicted, and the device has; 0: not known
+  double low = 0, high = 0;   ///< P10-P90 of the prediction; equal where it states none
   std::string_view measured_there{};  ///< of an operation by an algorithm that carries tables (carried.hpp)
   [[nodiscard]] bool has_interval() const { return high > low; }
   [[nodiscard]] bool inside() const { return low <= measured && measured <= high; }

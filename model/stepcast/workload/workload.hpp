@@ -39,6 +39,7 @@ struct Split {
   bool whole_experts = false;  ///< not divided by `grid`, whose devices have tokens of their own for them
   ContextExchange context_exchange = ContextExchange::ring;
   bool pipelines_products = false;  ///< TensorOverlap::products
+  bool operator==(const Split&) const = default;
 };
 
 /// A sum of input gradients that can run beside the weight gradient of the same product.

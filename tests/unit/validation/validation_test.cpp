@@ -383,7 +383,44 @@ TEST_CASE("memory is compared in bytes, with the allocator's count or the card's
   const double allocated = predicted_bytes("allocated"), used = predicted_bytes("used");
   CHECK(used == doctest::Approx(1.05 * allocated + 1e9));  // the allocator's gaps, and context and libraries
   CHECK_THROWS_AS((void)suite("reserved", "\"measured_bytes\": 1e10"), InputError);
+  CHECK_THROWS_AS((void)suite("exceeded", "\"measured_bytes\": 1e10"), InputError);  // the device says it
   CHECK_THROWS_AS((void)suite("used", "\"measured_s\": 1"), InputError);
+}
+
+TEST_CASE("what ran is to be accepted, and what ran out of memory refused") {
+  const auto with = [](std::string_view recorded, std::string_view cases) {
+    std::string text = R"({"schema": "stepcast.cases/1", "suite": "m", RECORDED "clusters": {"c": {"schema":
+      "stepcast.cluster/1", "name": "c", "nodes": 1, "devices_per_node": 8, "inside": {"latency": "6 us", "bandwidth":
+      "229 GB/s"}, "network": {"latency": "9 us", "bandwidth": "22 GB/s"}, "provenance": ["test"]}}, "defaults":
+      {"source": "test", "grade": "source", "split": "held_out", "tolerance": 0.15, "inputs": {"cluster": "c",
+      "workers": 8, "device": "NVIDIA B200", "global_batch": 64, "plan": "layout(mb=2)/ddp"}}, "cases": [CASES]})";
+    text.replace(text.find("RECORDED"), 8, recorded);
+    text.replace(text.find("CASES"), 5, cases);
+    return validated({suite_of_json(text, "m.json")}, {}).front();
+  };
+  const std::string small = R"("model": "gpt:hidden=2048,layers=8,heads=16,seq=1024")";
+  const std::string large = R"("model": "gpt:hidden=8192,layers=80,heads=64,seq=1024")";
+  const std::string ran_small = R"({"id": "a", "inputs": {)" + small + R"(}, "measured_s": 1, "tolerance": 99})";
+  const std::string ran_large = R"({"id": "b", "inputs": {)" + large + R"(}, "measured_s": 1, "tolerance": 99})";
+  const auto exceeded = [](const char* id, const std::string& model) {
+    return std::string(R"({"id": ")") + id + R"(", "inputs": {)" + model + R"(, "memory": "exceeded"}})";
+  };
+
+  const SuiteResult ran = with("", ran_small + "," + ran_large);
+  CHECK(ran.statistics.memory.ran == 2);
+  CHECK(ran.statistics.memory.accepted == 1);
+  CHECK_FALSE(ran.statistics.fewer_accepted);
+  CHECK(with(R"("recorded_accepted": 2,)", ran_small + "," + ran_large).statistics.fewer_accepted);
+  CHECK_FALSE(with(R"("recorded_accepted": 1,)", ran_small + "," + ran_large).statistics.fewer_accepted);
+
+  const SuiteResult out = with("", exceeded("c", small) + "," + exceeded("d", large));
+  CHECK(out.statistics.memory.exceeded == 2);
+  CHECK(out.statistics.memory.refused == 1);
+  CHECK(out.statistics.held_out == 0);  // it is not one of the errors
+  CHECK(out.results[0].outcome == Outcome::failed);
+  CHECK(out.results[0].error < -0.15);
+  CHECK(out.results[1].outcome == Outcome::passed);
+  CHECK(out.results[1].error == 0);
 }
 
 TEST_CASE("layouts' errors are told by scale, tokens, precision and degree, with how often the interval holds") {

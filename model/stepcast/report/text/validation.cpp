@@ -92,6 +92,27 @@ void write_error_groups(std::ostream& out, std::span<const SuiteResult> results)
   }
 }
 
+/// Of described layouts that ran and of those that ran out of memory: whether they are predicted to fit.
+void write_memory_verdicts(std::ostream& out, std::span<const SuiteResult> results) {
+  using enum TextTable::Align;
+  TextTable table({{"memory in", flexible},
+                   {"ran", right},
+                   {"accepted", right},
+                   {"ran out of it", right},
+                   {"refused", right},
+                   {"tight", right}});
+  for (const SuiteResult& r : results) {
+    const MemoryVerdicts& m = r.statistics.memory;
+    if (m.ran + m.exceeded == 0) continue;
+    const auto of = [](std::size_t all, std::size_t part) { return all > 0 ? std::to_string(part) : "-"; };
+    table.add_row({r.suite.name, of(m.ran, m.ran), of(m.ran, m.accepted), of(m.exceeded, m.exceeded),
+                   of(m.exceeded, m.refused), of(m.exceeded, m.tight)});
+  }
+  if (table.empty()) return;
+  out << '\n';
+  table.write(out);
+}
+
 /// Of collectives: median, P90 and share inside the interval by size; by machine and operation if `in_full`.
 void write_size_errors(std::ostream& out, std::span<const SuiteResult> results, bool in_full) {
   using enum TextTable::Align;
@@ -146,7 +167,8 @@ void write_cases(std::ostream& out, std::span<const SuiteResult> results) {
       const ValidationCase& c = r.suite.cases[i];
       const CaseResult& result = r.results[i];
       const bool known = result.predicted_any;
-      table.add_row({c.id, result.measured > 0 ? value_text(c, result.measured) : "-",
+      const bool exceeded = c.inputs.memory == "exceeded";
+      table.add_row({c.id, result.measured > 0 ? (exceeded ? "over " : "") + value_text(c, result.measured) : "-",
                      known ? value_text(c, result.predicted) : "-", known ? signed_points(result.error) : "-",
                      result.outcome != Outcome::passed   ? std::string(name_of(result.outcome))
                      : c.split == CaseSplit::calibration ? "fitted"
@@ -175,6 +197,11 @@ void write_failures(std::ostream& out, std::span<const SuiteResult> results) {
                              "/" + points(then.p90) + " %",
                          11);
         }
+    if (r.statistics.fewer_accepted)
+      write_labelled(out, "failed:",
+                     r.suite.name + ": " + std::to_string(r.statistics.memory.accepted) +
+                         " steps that ran are predicted to fit, recorded " + std::to_string(*r.suite.recorded_accepted),
+                     11);
     if (r.statistics.worse_than_recorded)
       write_labelled(out, "failed:",
                      r.suite.name + ": mean error " + fixed(100 * r.statistics.mean, 2) + " %, recorded " +
@@ -318,6 +345,12 @@ Json statistics_json(const SuiteStatistics& s) {
           {"clear_pairs", s.clear_pairs},
           {"clear_pairs_in_order", share(s.clear_pairs_right, s.clear_pairs)},
           {"regret", std::move(regrets)},
+          {"memory",
+           {{"ran", s.memory.ran},
+            {"accepted", s.memory.accepted},
+            {"exceeded", s.memory.exceeded},
+            {"refused", s.memory.refused},
+            {"tight", s.memory.tight}}},
           {"layouts", std::move(groups)},
           {"sizes", size_errors_json(s.sizes)},
           {"intervals", widths_json(s.widths)}};
@@ -328,6 +361,7 @@ Json statistics_json(const SuiteStatistics& s) {
 void write_validation_text(std::ostream& out, std::span<const SuiteResult> results, bool in_full) {
   write_summary(out, results);
   write_regrets(out, results);
+  write_memory_verdicts(out, results);
   write_size_errors(out, results, in_full);
   if (in_full) write_widths(out, results), write_error_groups(out, results), write_cases(out, results);
   out << '\n';
