@@ -161,6 +161,8 @@ ExitCode sweep(const SweepFlags& flags) {
   question.cluster = cluster_under(question, flags);
   // Who counts them means as many at every point.
   if (!flags.cluster.servers.empty()) question.servers = question.cluster.servers;
+  if (axis_of(question, SweepQuantity::batch) != nullptr && !flags.layout.global_batch.empty())
+    throw InputError("--global-batch", "one of it and --over batch, samples of each worker", "both", "leave one out");
   const SweepOptions range = range_of(flags, question.points());
   const std::vector<std::string> inputs = files_of(flags.input, flags.cluster, flags.layout);
   refuse_overwriting(flags.output.path, inputs);

@@ -7,6 +7,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/launch_settings.hpp>
+#include <stepcast/search/preference.hpp>
 
 #include <utility>
 
@@ -20,6 +21,18 @@ void write_layout_timeline(const std::string& path, const Workload& workload, co
   write_output(path, [&](std::ostream& out) {
     report_named("perfetto")->layout_timeline(out, {workload, *detail, prediction.plan, prediction.iteration});
   });
+}
+
+/// A job that is interrupted more often than it can start again never ends.
+void refuse_endless(const LayoutSubject& subject, const LayoutPrediction& best) {
+  constexpr double endless = 100;
+  const std::optional<WholeRun> run = run_by(subject, best);
+  if (!run || run->expected < run->duration * endless) return;
+  throw InputError("--mtbf", "devices that fail seldom enough for the job to get on",
+                   text_of(subject.run->between_failures / static_cast<double>(best.devices)) +
+                       " between interruptions of " + std::to_string(best.devices) + " devices",
+                   "--restart " + text_of(subject.run->restart) + " and --checkpoint " +
+                       text_of(subject.run->checkpoint) + " leave it no time");
 }
 
 void refuse_run_without_tokens(const LayoutSubject& subject) {
@@ -41,6 +54,7 @@ ExitCode show_layout(const PreparedQuestion& question, const SelfCheck& check, c
   LayoutReport report = layout_report_of(question, check, prediction, framework);
   report.subject.run = run;
   refuse_run_without_tokens(report.subject);
+  refuse_endless(report.subject, prediction);
   if (!timeline.empty())
     write_layout_timeline(timeline, report.subject.workload, question.cluster(), prediction, question.layout_options());
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout(out, report); });
@@ -52,7 +66,7 @@ ExitCode compare_layouts(const PreparedQuestion& question, const SelfCheck& chec
                          const OutputFlags& output) {
   const Answer<Workload>& workload = question.workload();
   if (!workload) return refuse_layout(plans.front(), workload.reason(), output);
-  LayoutComparisonReport report{layout_subject_of(question, check), {}, {}};
+  LayoutComparisonReport report{layout_subject_of(question, check), {}};
   std::vector<std::string> compared = plans;
   if (const std::optional<Plan> traced = check.as_traced ? check.as_traced->as_plan() : std::nullopt) {
     const auto is_traced = [&](const std::string& text) { return text_of(plan_of(text)) == text_of(*traced); };
@@ -73,6 +87,8 @@ ExitCode compare_layouts(const PreparedQuestion& question, const SelfCheck& chec
     }
     any |= static_cast<bool>(prediction);
   }
+  if (const LayoutRow* fastest = fastest_of(report))
+    report.resolution = resolution_of(*workload, fastest->prediction->plan.layout);
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout_comparison(out, report); });
   return any ? answered : answer_is_no;
 }
@@ -84,18 +100,6 @@ double within(const LayoutSubject& subject, const LayoutAdvice& advice) {
   if (!subject.run || subject.run->within <= Seconds(0) || advice.best.empty()) return 0;
   const std::optional<WholeRun> run = run_by(subject, advice.best.front());
   return run ? run->expected / subject.run->within : 0;
-}
-
-/// A job that is interrupted more often than it can start again never ends.
-void refuse_endless(const LayoutSubject& subject, const LayoutPrediction& best) {
-  constexpr double endless = 100;
-  const std::optional<WholeRun> run = run_by(subject, best);
-  if (!run || run->expected < run->duration * endless) return;
-  throw InputError("--mtbf", "devices that fail seldom enough for the job to get on",
-                   text_of(subject.run->between_failures / static_cast<double>(best.devices)) +
-                       " between interruptions of " + std::to_string(best.devices) + " devices",
-                   "--restart " + text_of(subject.run->restart) + " and --checkpoint " +
-                       text_of(subject.run->checkpoint) + " leave it no time");
 }
 
 }  // namespace
@@ -114,6 +118,7 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
   if (subject.run && subject.run->within > Seconds(0))
     options.search.target_step = longest_step(*subject.run, subject.tokens_a_step());
   options.search.one_of_kind = true;
+  options.other_kernels = question.correction() == nullptr;
   options.tuning = tuning;
   Answer<LayoutAdvice> advice = Inapplicable{};
   {

@@ -70,6 +70,7 @@ std::string layouts_json(const ProfilePtr& profile, const ClusterPtr& cluster, d
       question_about(run_by(profile, space.framework), cluster, global_batch, memory, measured);
   const Workload& workload = answered(question.workload());
   options.search.layout = question.search_options();
+  options.other_kernels = question.correction() == nullptr;
   const LayoutAdvice advice = answered(layout_advice(workload, question.cluster(), space, options));
   LayoutSearchReport report = layout_search_report_of(question, profile->check, advice, options.search, framework);
   report.frontier = frontier;

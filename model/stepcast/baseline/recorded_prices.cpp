@@ -61,6 +61,7 @@ Answer<CommunicationCost> GroupCosts::cost_of(RecordedGroup shape) const {
       share_cards(part, static_cast<double>(part.devices_per_node) / static_cast<double>(shape.per_machine));
   for (Level& level : part.levels) level.bandwidth *= share;
   part.devices_per_node = shape.per_machine;
+  share_mesh(part, shape.per_machine);
   part.tables.clear();  // they were measured between neighbours
   if (part.all_reduce == "table") part.all_reduce = "ring";
   return communication_cost(part);

@@ -146,6 +146,8 @@ Cluster bare_machines(const Cluster& cluster, std::int64_t workers, std::int64_t
   bare.nodes = nodes;
   bare.devices_per_node = std::max<std::int64_t>(1, workers / nodes);
   bare.inside = cluster.inside;
+  bare.inside_mesh = cluster.inside_mesh;
+  share_mesh(bare, bare.devices_per_node);
   bare.network = cluster.network;
   bare.nccl = cluster.nccl;
   bare.nics_per_node = cluster.nics_per_node;
@@ -247,8 +249,10 @@ std::string missing_log_text(const Cluster& c) {
   log.nodes = std::min<std::int64_t>(2, c.nodes);
   log.workers = log.nodes * c.devices_per_node;
   const auto factor = [](const Cluster& of) { return fixed(spread_of(of, Operation::all_reduce, bucket), 1); };
-  return "nothing was measured on '" + c.name + "' (nominal links): an all-reduce of " + text_of(bucket) +
-         " may take " + factor(c) +
+  return (c.tables.empty()
+              ? "nothing was measured on '" + c.name + "'"
+              : "nothing that was measured on '" + c.name + "' tells of " + counted(c.workers(), "device")) +
+         " (nominal links): an all-reduce of " + text_of(bucket) + " may take " + factor(c) +
          " times as long as predicted, or be as many times faster; 'all_reduce_perf -b 8 -e 1G -f 2' on " +
          counted(log.nodes, "machine") + ", then 'stepcast calibrate LOG -o cluster.json', makes that " +
          factor(logged) + " times";

@@ -266,6 +266,8 @@ Cluster checked(Cluster cluster, std::string_view source) {
   check_count(top.at("servers"), cluster.servers, 0);
   check_not_negative(top.at("device_memory"), cluster.device_memory, "a size");
   check_link(top.at("inside"), cluster.inside, false);
+  if (cluster.inside_mesh != 0 && (cluster.inside_mesh < 2 || cluster.inside_mesh < cluster.devices_per_node))
+    top.at("inside_mesh").refuse("2 devices or more, and all of a machine", std::to_string(cluster.inside_mesh));
   check_link(top.at("network"), cluster.network, false);
   check_levels(top.at("levels"), cluster);
   check_link(top.at("server_link"), cluster.server_link, true);
@@ -360,6 +362,17 @@ std::int64_t devices_of_host(const Cluster& c) {
   return c.host.devices > 0 ? std::min(c.host.devices, of_machine) : of_machine;
 }
 
+void share_mesh(Cluster& cluster, std::int64_t devices) {
+  if (cluster.inside_mesh < 2 || devices < 2) return;
+  cluster.inside.bandwidth *= static_cast<double>(devices - 1) / static_cast<double>(cluster.inside_mesh - 1);
+  cluster.inside_mesh = devices;
+}
+
+Link inside_of_pair(const Cluster& cluster) {
+  if (cluster.inside_mesh < 2) return cluster.inside;
+  return {cluster.inside.latency, cluster.inside.bandwidth / static_cast<double>(cluster.inside_mesh - 1)};
+}
+
 Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
   if (workers < 1 || workers > most_workers) {
     return Inapplicable{"a cluster has between 1 and " + std::to_string(most_workers) + " workers, not " +
@@ -382,6 +395,7 @@ Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
   for (MeasuredCollective& table : cluster.tables) table.nodes = nodes_of(table, cluster);
   cluster.devices_per_node = std::min(workers, per_node);
   cluster.nodes = workers / cluster.devices_per_node;
+  share_mesh(cluster, cluster.devices_per_node);
   if (per_node < all) {
     cluster.nics_per_node = std::max<std::int64_t>(1, cluster.nics_per_node * per_node / all);
     cluster.provenance.push_back("of each machine " + std::to_string(per_node) + " of its " + std::to_string(all) +

@@ -351,6 +351,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
                                               "device",
                                               "device_memory",
                                               "inside",
+                                              "inside_mesh",
                                               "network",
                                               "nics_per_node",
                                               "levels",
@@ -384,6 +385,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   c.nodes = top.at("nodes").integer();
   c.devices_per_node = top.at("devices_per_node").integer();
   c.inside = link_of(top.at("inside"));
+  if (top.has("inside_mesh")) c.inside_mesh = top.at("inside_mesh").integer();
   c.network = link_of(top.at("network"));
   if (top.has("device")) c.device = top.at("device").text();
   if (top.has("device_memory")) c.device_memory = top.at("device_memory").bytes();
@@ -423,6 +425,7 @@ std::string json_of(const Cluster& c) {
   if (!c.device.empty()) json["device"] = c.device;
   if (c.device_memory.value() > 0) json["device_memory"] = exact_text_of(c.device_memory);
   json["inside"] = json_of(c.inside);
+  if (c.inside_mesh != 0) json["inside_mesh"] = c.inside_mesh;
   json["network"] = json_of(c.network);
   json["nics_per_node"] = c.nics_per_node;
   if (!c.levels.empty()) json["levels"] = json_of(c.levels);

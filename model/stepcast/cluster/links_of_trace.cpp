@@ -193,7 +193,9 @@ struct Board {
   std::string_view unlike;  ///< none of these
   double gigabytes_per_second, microseconds;
   std::string_view link;
+  std::int64_t mesh = 0;  ///< Cluster::inside_mesh
 };
+constexpr std::int64_t mesh_of_boards = 8;
 constexpr std::string_view pcie_cards = "pcie nvl";
 constexpr double share_reached = 185.0 / 300.0;
 constexpr Board known_boards[] = {
@@ -212,10 +214,10 @@ constexpr Board known_boards[] = {
     {"v100 sxm3", "", 150 * share_reached, 2.5, "NVLink 2 of 150 GB/s by the data sheet"},
     {"v100 dgxs", "", 100 * share_reached, 2.5, "NVLink 2 of 100 GB/s to neighbours by the data sheet"},
     {"p100 sxm2", "", 80 * share_reached, 2.5, "NVLink 1 of 80 GB/s by the data sheet"},
-    {"mi355x", "", 537.6 * share_reached, 2.5, "Infinity Fabric of 7 x 76.8 GB/s by the data sheet"},
-    {"mi350x", "", 537.6 * share_reached, 2.5, "Infinity Fabric of 7 x 76.8 GB/s by the data sheet"},
-    {"mi325x", "", 448 * share_reached, 2.5, "Infinity Fabric of 7 x 64 GB/s by the data sheet"},
-    {"mi300x", "", 448 * share_reached, 2.5, "Infinity Fabric of 7 x 64 GB/s by the data sheet"},
+    {"mi355x", "", 537.6 * share_reached, 2.5, "Infinity Fabric of 7 x 76.8 GB/s by the data sheet", mesh_of_boards},
+    {"mi350x", "", 537.6 * share_reached, 2.5, "Infinity Fabric of 7 x 76.8 GB/s by the data sheet", mesh_of_boards},
+    {"mi325x", "", 448 * share_reached, 2.5, "Infinity Fabric of 7 x 64 GB/s by the data sheet", mesh_of_boards},
+    {"mi300x", "", 448 * share_reached, 2.5, "Infinity Fabric of 7 x 64 GB/s by the data sheet", mesh_of_boards},
     {"h200 nvl", "", 24, 5.5, "PCIe 5.0 x16, without bridges; measured on RTX PRO 6000"},
     {"h100 nvl", "", 24, 5.5, "PCIe 5.0 x16, without bridges; measured on RTX PRO 6000"},
     {"h100 pcie", "", 24, 5.5, "PCIe 5.0 x16, without bridges; measured on RTX PRO 6000"},
@@ -273,7 +275,8 @@ std::optional<ShownLink> usual_inside(std::string_view device) {
         std::ranges::any_of(unlike, [&](const std::string& word) { return has_word(name, word); }))
       continue;
     return ShownLink{{microseconds(board.microseconds), BytesPerSecond(board.gigabytes_per_second * 1e9)},
-                     std::string(board.link)};
+                     std::string(board.link),
+                     board.mesh};
   }
   return std::nullopt;
 }
@@ -441,6 +444,10 @@ Cluster with_links_of(Cluster cluster, const Profile& profile, std::string_view 
     if (shown || usual) {
       forget_line(cluster, unsaid_inside);
       cluster.inside = (shown ? shown : usual)->link;
+      if (usual && cluster.devices_per_node <= usual->mesh) {
+        cluster.inside_mesh = usual->mesh;
+        share_mesh(cluster, cluster.devices_per_node);
+      }
       cluster.provenance.push_back("inside: " + link_in_words(cluster.inside) + ", " +
                                    (shown ? std::string(links_from_trace) + " (" + shown->source + ")"
                                           : std::string(links_assumed_of) + device + " (" + usual->source + ")"));

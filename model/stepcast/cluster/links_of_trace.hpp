@@ -40,7 +40,8 @@ inline constexpr std::string_view unsaid_contention = "contention: not said";
 
 struct ShownLink {
   Link link;
-  std::string source;  ///< in words
+  std::string source;     ///< in words
+  std::int64_t mesh = 0;  ///< Cluster::inside_mesh
 };
 /// The link inside a machine, or that between machines, that the collectives of a traced run show. Nothing where none
 /// of them stayed inside (went between) machines, or none was large enough to tell a bandwidth.

@@ -52,6 +52,7 @@ struct Machines {
         inside(inside_link(c).latency.value()),
         between(network_link(c).latency.value()),
         inside_rate(inside_link(c).bandwidth.value()),
+        pair_rate(inside_of_pair(c).bandwidth / c.inside.bandwidth * inside_rate),
         card(network_link(c).bandwidth.value()),
         cards(machine_link(c).bandwidth.value()),
         levels(network_levels(c)),
@@ -85,7 +86,7 @@ struct Machines {
   [[nodiscard]] bool runs(Protocol p) const { return (protocols >> static_cast<unsigned>(p) & 1) != 0; }
 
   const NcclTuning& t;
-  double devices, nodes, per_node, inside, between, inside_rate, card, cards;
+  double devices, nodes, per_node, inside, between, inside_rate, pair_rate, card, cards;
   NetworkLevels levels;
   double flows;                         ///< what a pair of devices reaches at most
   double ring_hops = 0, tree_hops = 0;  ///< latencies along a ring through all machines, and down a tree
@@ -196,7 +197,7 @@ CostLines choices(const Cluster& cluster, Operation op) {
     }
     case Operation::send:
       add_pairs(c, c.several() ? ring_between[0] * c.between : ring_inside[0] * c.inside,
-                1 / (c.several() ? c.card : c.inside_rate) / c.t.send, out);
+                1 / (c.several() ? c.card : c.pair_rate) / c.t.send, out);
       break;
     default:
       break;

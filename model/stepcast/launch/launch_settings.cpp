@@ -3,6 +3,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
+#include <stepcast/layout/process_group.hpp>
 #include <stepcast/parallelism/priced_split.hpp>
 
 #include <algorithm>
@@ -31,6 +32,8 @@ std::string why_not(const Program& program, const LaunchInput& in) {
     return "linear layers in NVFP4 (linear=f4) are Transformer Engine's, which Megatron-LM runs";
   if (in.recorded() && program.framework != "megatron" && program.framework != "torchtitan")
     return "a CUDA graph of all passes (launch=graphs) is code of your own with it (torch.cuda.graphs)";
+  if (program.framework != "megatron" && !same_ranks(in.layout, Layout{}.order))
+    return "it numbers ranks tp-cp-dp-pp (order=)";
   return program.why_not(in);
 }
 

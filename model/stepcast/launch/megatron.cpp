@@ -1,6 +1,7 @@
 // Megatron-LM: degrees, schedule, recomputation and the shape of the model as arguments of pretrain_gpt.py.
 #include <stepcast/base/text.hpp>
 #include <stepcast/launch/frameworks.hpp>
+#include <stepcast/layout/process_group.hpp>
 #include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 
@@ -143,6 +144,7 @@ void add_model(const LaunchInput& in, Arguments& out) {
       out.flag("quick-geglu");
       out.option("activation-func-clamp-value", std::string("7.0"));
       out.option("glu-linear-offset", std::string("1.0"));
+      out.option("softmax-type", std::string("learnable"));  // a sink for each head
     } else {
       out.flag("swiglu");
     }
@@ -224,7 +226,11 @@ void add_degrees(const LaunchInput& in, Arguments& out) {
   out.option("tensor-model-parallel-size", l.tensor);
   out.option("pipeline-model-parallel-size", l.pipeline);
   if (l.context > 1) out.option("context-parallel-size", l.context);
-  if (l.context_exchange != ContextExchange::ring) out.option("cp-comm-type", std::string(name_of(l.context_exchange)));
+  // By Transformer Engine's word, which refuses "allgather" (attn_forward_func_with_cp).
+  if (l.context_exchange != ContextExchange::ring)
+    out.option("cp-comm-type", l.context_exchange == ContextExchange::all_gather
+                                   ? "all_gather"
+                                   : std::string(name_of(l.context_exchange)));
   if (l.expert > 1) out.option("expert-model-parallel-size", l.expert);
   if (l.whole_experts()) out.option("expert-tensor-parallel-size", std::int64_t{1});
   if (l.pipeline > 1 && !deals_evenly(in))
@@ -239,8 +245,7 @@ void add_degrees(const LaunchInput& in, Arguments& out) {
   if (l.overlap_tensor == TensorOverlap::products && l.tensor > 1) out.flag("tp-comm-overlap");
   out.option("micro-batch-size", l.micro_batch);
   out.option("global-batch-size", in.global_batch());
-  const std::array outermost_data = {Dimension::tensor, Dimension::context, Dimension::pipeline, Dimension::data};
-  if (l.order == outermost_data && l.pipeline > 1 && l.data > 1) out.flag("use-tp-pp-dp-mapping");
+  if (!same_ranks(l, Layout{}.order)) out.flag("use-tp-pp-dp-mapping");
 }
 
 void add_state(const LaunchInput& in, Arguments& out) {
@@ -372,6 +377,38 @@ std::string why_not_beside_experts(const LaunchInput& in) {
 
 }  // namespace
 
+std::vector<ContextExchange> context_exchanges_of(const ModelShape& m) {
+  if (said_of(m, "kv_rank", 0) > 0) return {ContextExchange::ring};
+  if (m.clamp) return {ContextExchange::all_to_all};
+  if (said_of(m, "window", 0) > 0) return {ContextExchange::all_gather, ContextExchange::all_to_all};
+  return {ContextExchange::ring, ContextExchange::all_gather, ContextExchange::all_to_all};
+}
+
+namespace {
+
+constexpr std::array outermost_data = {Dimension::tensor, Dimension::context, Dimension::pipeline, Dimension::data};
+
+std::string why_not_context(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  if (l.context == 1 || !in.workload.shape) return {};
+  const ModelShape& m = *in.workload.shape;
+  const std::vector<ContextExchange> ways = context_exchanges_of(m);
+  std::string named;
+  for (const ContextExchange way : ways) named += (named.empty() ? "cp_comm=" : " or ") + std::string(name_of(way));
+  if (std::ranges::find(ways, l.context_exchange) == ways.end())
+    return "Transformer Engine exchanges keys and values of " +
+           std::string(said_of(m, "kv_rank", 0) > 0 ? "latent attention"
+                       : m.clamp                    ? "attention with sinks"
+                                                    : "attention with windows") +
+           " with " + named + " only";
+  if (m.sequence % (2 * l.context) != 0)
+    return "it deals out a sequence in 2 cp equal parts, which " + std::to_string(m.sequence) +
+           " tokens are not for cp " + std::to_string(l.context);
+  return {};
+}
+
+}  // namespace
+
 std::string why_not_megatron(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (std::string why = units_differ(l); !why.empty()) return why;
@@ -387,6 +424,9 @@ std::string why_not_megatron(const LaunchInput& in) {
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
   if (in.workload.shape && in.workload.shape->experts > 0 && l.tensor > 1 && !l.sequence_parallel)
     return "it trains mixtures of experts under tensor parallelism with sequence parallelism only (sp=on)";
+  if (std::string why = why_not_context(in); !why.empty()) return why;
+  if (!same_ranks(l, Layout{}.order) && !same_ranks(l, outermost_data))
+    return "it numbers ranks tp-cp-dp-pp or tp-cp-pp-dp (order=)";
   if (in.schedule() != "1f1b" && in.schedule() != "interleaved")
     return "its schedules are 1F1B and interleaved 1F1B, not " + std::string(in.schedule());
   if (std::string why = why_not_recorded(in); !why.empty()) return why;

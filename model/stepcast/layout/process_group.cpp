@@ -185,6 +185,14 @@ RankAxis rank_axis(const Layout& layout, Dimension dimension) {
   return axis;
 }
 
+bool same_ranks(const Layout& layout, const std::array<Dimension, dimension_count>& order) {
+  Layout other = layout;
+  other.order = order;
+  return std::ranges::all_of(order, [&](Dimension d) {
+    return layout.degree(d) == 1 || rank_axis(layout, d).stride == rank_axis(other, d).stride;
+  });
+}
+
 namespace {
 
 /// Ranks that divide one expert and stand beside one another.
@@ -286,6 +294,7 @@ Cluster group_cluster(const Cluster& cluster, const GroupShape& shape) {
   Cluster group = cluster;
   group.nodes = shape.nodes;
   group.devices_per_node = shape.per_node;
+  share_mesh(group, shape.per_node);
   const double card_share = share_cards(group, static_cast<double>(shape.sharing_network));
   if (shape.sharing_torus > 1) group.network.bandwidth /= static_cast<double>(shape.sharing_torus);
   group.levels = levels_of_group(cluster, shape, card_share);
@@ -312,7 +321,7 @@ Link stage_link(const Cluster& cluster, const Layout& layout) {
   const RankAxis axis = rank_axis(layout, Dimension::pipeline);
   const std::int64_t machine = machine_size(cluster, layout.devices());
   const GroupShape shape = group_shape(cluster, layout, Dimension::pipeline);
-  if (shape.nodes == 1) return cluster.inside;
+  if (shape.nodes == 1) return inside_of_pair(cluster);
   // The ranks of a stage that lie on one machine send to the next stage together; one pair has one card at most.
   const double pairs = static_cast<double>(std::min(axis.stride, machine));
   const double cards = static_cast<double>(cluster.nics_per_node);

@@ -40,6 +40,8 @@ struct RankAxis {
   std::int64_t stride = 1, degree = 1;
 };
 [[nodiscard]] RankAxis rank_axis(const Layout& resolved, Dimension);
+/// Whether every group has the ranks that it has in another order: such orders differ in degrees of one alone.
+[[nodiscard]] bool same_ranks(const Layout& resolved, const std::array<Dimension, dimension_count>& order);
 /// The ranks over which experts are spread: neighbours that hold the same stage, or where the order puts others
 /// between them, those of data.
 [[nodiscard]] RankAxis expert_axis(const Layout& resolved);

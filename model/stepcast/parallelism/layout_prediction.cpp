@@ -39,8 +39,12 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, cons
   LayoutBreakdown b;
   b.compute = device.parts.compute * passes;
   b.recomputation = device.parts.recomputation * passes;
-  // What compute hides may lie in what is done again alone.
-  if (b.compute < Seconds(0)) b.recomputation += b.compute, b.compute = Seconds(0);
+  // Where messages fill the time of a slow host what is left of compute may be less than is done again, which is a
+  // forward pass: a third of all passes at most.
+  constexpr double most_again = 1. / 3;
+  const Seconds work = b.compute + b.recomputation;
+  b.recomputation = std::min(b.recomputation, work * most_again);
+  b.compute = work - b.recomputation;
   b.tensor = device.parts.tensor * passes;
   b.context = device.parts.context * passes;
   b.expert = device.parts.expert * passes - e.pipeline->saved[d];
@@ -149,10 +153,26 @@ bool frees_nothing(const Workload& w) {
          });
 }
 
+constexpr double worth_telling = 0.02;  // what answers resolve at best
+
+/// What the layout takes with sums of input gradients beside weight gradients, which Megatron-LM does unasked, where
+/// the layout leaves it out and that saves time; else empty.
+std::string with_its_overlap(LayoutTables& state, LayoutPlan plan, Seconds iteration) {
+  const Workload& w = state.workload;
+  const Layout& l = plan.layout;
+  if (!w.shape || w.shape->kernels != KernelSet::megatron || l.tensor == 1 || l.overlap_expert ||
+      l.overlap_tensor != TensorOverlap::nothing || !l.unit_choices.empty())
+    return {};
+  plan.layout.overlap_tensor = TensorOverlap::sums;
+  const Answer<EvaluatedLayout> e = state.evaluated(plan);
+  if (!e || e->iteration > iteration * (1 - worth_telling)) return {};
+  return "Megatron-LM sums input gradients beside weight gradients without being told: with overlap_tp=on it takes " +
+         text_of(e->iteration);
+}
+
 /// What a pipeline takes whose units are dealt to stages the other way, where that saves time: by time, which
 /// Megatron-LM has to be told, or as the program deals them out. Else empty.
 std::string with_other_stages(LayoutTables& state, LayoutPlan plan, Seconds iteration) {
-  constexpr double worth_telling = 0.02;  // what answers resolve at best
   const Workload& w = state.workload;
   if (plan.layout.pipeline == 1 || !plan.layout.stage_units.empty() || !w.shape) return {};
   const bool told = plan.layout.stages_by_time;
@@ -165,11 +185,20 @@ std::string with_other_stages(LayoutTables& state, LayoutPlan plan, Seconds iter
   if (!fits || e->iteration > iteration * (1 - worth_telling)) return {};
   if (told)
     return "a division by time leaves out what stages send and copy: with stages as the program deals them out "
-           "(without "
-           "stages=by_time) it takes " +
+           "(without stages=by_time) it takes " +
            text_of(e->iteration);
   return "stages hold equal numbers of blocks, as without being told; dealt out by time (stages=by_time) it takes " +
          text_of(e->iteration);
+}
+
+/// Of ZeRO in groups of ranks: whether gathering parameters twice and scattering gradients inside a machine takes
+/// longer than summing the parts over the machines.
+bool sends_inside_machines(const PricedSplit& split) {
+  if (!split.shard || !split.replicas || split.shard->cluster.nodes > 1) return false;
+  const Bytes all = mebibytes(256), part = all / static_cast<double>(split.shard->members);
+  const CommunicationCost &inside = split.shard->cost, &across = split.replicas->cost;
+  return 2 * inside(Operation::all_gather, all) + inside(Operation::reduce_scatter, all) >
+         across(Operation::all_reduce, part);
 }
 
 Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& plan) {
@@ -198,7 +227,8 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.model_flops_utilization = flops_utilization(state, p);
   set_interval(state, p);
   const PassParts& passes = e.pipeline->devices[shown].parts;
-  p.bound = bound_of(p, state.cluster, passes.idle > Seconds(0) || 2 * passes.paced > passes.compute);
+  p.bound = bound_of(p, state.cluster, passes.idle > Seconds(0) || 2 * passes.paced > passes.compute,
+                     sends_inside_machines(*e.split));
   p.assumed = assumptions_of(state.workload, state.cluster, e.layout, plan.gradients);
   const double times = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
   for (const std::string& text :
@@ -225,8 +255,8 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
     p.warnings.emplace_back("a trace does not show what dividing its model costs: the interval is a third either way");
   if (const Bytes card = state.cluster.device_memory; p.memory.total() > card * tight_memory_share && card > Bytes(0))
     p.warnings.push_back(tight_memory_text(p.memory.total(), card));
-  if (std::string text = with_other_stages(state, p.plan, p.iteration); !text.empty())
-    p.warnings.push_back(std::move(text));
+  for (const auto tell : {with_other_stages, with_its_overlap})
+    if (std::string text = tell(state, p.plan, p.iteration); !text.empty()) p.warnings.push_back(std::move(text));
   return p;
 }
 

@@ -65,7 +65,7 @@ std::string tight_memory_text(Bytes used, Bytes card) {
          " of a device; what an allocator, its libraries and the driver take beyond this count decides whether it runs";
 }
 
-std::string bound_of(const LayoutPrediction& p, const Cluster& cluster, bool host_paced) {
+std::string bound_of(const LayoutPrediction& p, const Cluster& cluster, bool host_paced, bool gradients_inside) {
   const LayoutBreakdown& b = p.breakdown;
   const Layout& l = p.plan.layout;
   const std::pair<std::string, Seconds> parts[] = {
@@ -74,6 +74,7 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster, bool hos
       {"context collectives" + where(cluster, l, Dimension::context), b.context},
       {"expert exchanges" + where_experts(cluster, l), b.expert},
       {l.offloads(Offloaded::parameters) ? std::string(LayoutBreakdown::gradients_in_words(l))
+       : gradients_inside                ? "gradients inside machines"
                                          : "gradients" + where(cluster, l, Dimension::data),
        b.gradients},
       {std::string(LayoutBreakdown::copies_in_words(l)), b.copies},
@@ -197,6 +198,11 @@ std::string division_text(const Workload& w, const Layout& l, const LayoutPredic
 
 std::string ring_text(const Layout& l, Seconds ring, Seconds exposed) {
   if (l.context == 1) return {};
+  if (l.context_exchange != ContextExchange::ring)
+    return std::string(l.context_exchange == ContextExchange::all_gather
+                           ? "keys and values of the whole sequence are gathered before attention, and backward again"
+                           : "heads are exchanged for parts of the sequence before attention, and back behind it") +
+           ": " + text_of(exposed) + " a step; tokens are dealt in zig-zag, which evens out a causal mask";
   return "keys and values, backward with their gradients, go around a ring of " + std::to_string(l.context) +
          " devices in " + text_of(ring) + " a step, " + (exposed > Seconds(0) ? text_of(exposed) : "nothing") +
          " of it beyond the attention beside it; tokens are dealt in zig-zag, which evens out a causal mask";

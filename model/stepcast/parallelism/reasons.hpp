@@ -16,7 +16,8 @@ namespace stepcast {
 [[nodiscard]] std::string tight_memory_text(Bytes used, Bytes card);
 /// The largest part of the step that is not compute, with what could be done about it. `host_paced`: passes take as
 /// long as the host issues their kernels.
-[[nodiscard]] std::string bound_of(const LayoutPrediction&, const Cluster&, bool host_paced);
+/// `gradients_inside`: most of what ZeRO in groups of ranks sends stays inside machines.
+[[nodiscard]] std::string bound_of(const LayoutPrediction&, const Cluster&, bool host_paced, bool gradients_inside);
 [[nodiscard]] std::vector<std::string> assumptions_of(const Workload&, const Cluster&, const Layout&, const PlanSpec&);
 /// By which rule units are dealt to stages, and how many they have where it is by time; empty: equal blocks, or as the
 /// layout says.

@@ -3,6 +3,7 @@
 #include <stepcast/baseline/self_check.hpp>
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/report/layout_report.hpp>
+#include <stepcast/roofline/usual_batch.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -29,17 +30,45 @@ std::string doubt_of_layouts(const PreparedQuestion& question, const SelfCheck& 
 
 }  // namespace
 
+namespace {
+
+void say_batch(LayoutSubject& subject) {
+  const Workload& w = subject.workload;
+  subject.batch_in_words = fixed(subject.global_batch, 0) + " samples a step on all devices";
+  if (subject.tokens_a_step() > 0) subject.batch_in_words += " (" + batch_in_tokens(subject.tokens_a_step()) + ")";
+  if (!w.shape) return;
+  const std::string assumed = usual_batch_text(*w.shape, subject.global_batch);
+  for (const std::string& line : w.assumed)
+    if (line.starts_with(assumed)) {
+      subject.said_of_batch = line;
+      subject.batch_in_words += ", " + why_usual(*w.shape, subject.global_batch) + "; --global-batch sets it";
+    }
+}
+
+}  // namespace
+
 LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfCheck& check) {
   const LayoutOptions options = question.layout_options();
   const Bytes searched = question.search_options().memory_cap;
-  return {*question.workload(),
-          question.cluster(),
-          check,
-          options.global_batch,
-          options.memory_cap,
-          searched < options.memory_cap ? searched : Bytes(0),
-          question.correction(),
-          doubt_of_layouts(question, check)};
+  LayoutSubject subject{*question.workload(),
+                        question.cluster(),
+                        check,
+                        options.global_batch,
+                        options.memory_cap,
+                        searched < options.memory_cap ? searched : Bytes(0),
+                        question.correction(),
+                        doubt_of_layouts(question, check)};
+  say_batch(subject);
+  return subject;
+}
+
+const LayoutRow* fastest_of(const LayoutComparisonReport& report) {
+  const LayoutRow* fastest = nullptr;
+  for (const LayoutRow& row : report.rows) {
+    if (!row.prediction || !row.not_run.empty()) continue;
+    if (fastest == nullptr || row.prediction->iteration < fastest->prediction->iteration) fastest = &row;
+  }
+  return fastest;
 }
 
 std::optional<WholeRun> run_by(const LayoutSubject& subject, const LayoutPrediction& p) {

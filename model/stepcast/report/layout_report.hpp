@@ -34,6 +34,8 @@ struct LayoutSubject {
   const DeviceCorrection* correction = nullptr;  ///< by measured steps; null: none were told
   std::string doubt{};                           ///< what layouts leave out of a traced job, in words; empty: little
   std::optional<RunRequest> run{};               ///< a whole run that was asked about
+  std::string batch_in_words{};  ///< "512 samples a step on all devices (4.2 M tokens), usual for models of this size"
+  std::string said_of_batch{};   ///< the line of `workload.assumed` that this says, too
 
   /// 0: of a model that takes none.
   [[nodiscard]] double tokens_a_step() const { return global_batch * workload.sequence; }
@@ -74,7 +76,11 @@ struct LayoutComparisonReport {
   LayoutSubject subject;
   std::vector<LayoutRow> rows;  ///< in the order in which they were named
   std::string traced{};         ///< the row that gains are over; empty: they are over the first that answers
+  double resolution = 0;        ///< the share of a step within which the fastest and others are not told apart
 };
+
+/// The fastest of its rows that the framework runs that was asked for; null: none is.
+[[nodiscard]] const LayoutRow* fastest_of(const LayoutComparisonReport&);
 
 /// The first of the best layouts that a framework runs, where none runs the best.
 struct RunnableLayout {

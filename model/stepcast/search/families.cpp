@@ -1,4 +1,5 @@
 // The product of all degrees and choices, less what does not multiply to the devices or divide the batch.
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/search/families.hpp>
 
@@ -195,7 +196,10 @@ class Families {
   [[nodiscard]] std::vector<ContextExchange> exchanges() const {
     if (family_.context == 1) return {ContextExchange::ring};
     if (!space_.context_exchange.empty()) return space_.context_exchange;
-    return {space_.framework == "torchtitan" && is_described_ ? ContextExchange::all_gather : ContextExchange::ring};
+    if (space_.framework == "torchtitan" && is_described_) return {ContextExchange::all_gather};
+    if (told_ == nullptr) return {ContextExchange::ring};
+    const std::vector<ContextExchange> run = context_exchanges_of(*told_);
+    return run.front() == ContextExchange::ring ? std::vector{ContextExchange::ring} : run;
   }
 
   [[nodiscard]] std::vector<ExpertExchange> expert_exchanges() const {

@@ -275,12 +275,14 @@ bool allows_data_parallelism_alone(const LayoutSpace& space) {
          allowed(space.chunks);
 }
 
-/// Where no framework runs any of the equals, what one runs is searched for and stands in their place.
+/// Where no framework runs the best, what one runs is searched for and stands in its place, with its own equals: a
+/// plan that nobody can run is no measure of what another one may lose.
 LayoutSpace with_runnable_first(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                                 const LayoutAdviceOptions& options, const TimeLeft& left, LayoutAdvice& advice) {
   const LayoutPreference preference(workload, cluster, space.framework);
   const auto runs = [&](const LayoutPrediction& p) { return preference.why_not(p.plan, p.micro_batches).empty(); };
-  if (options.search.objective != Objective::shortest_step || advice.best.empty() || runs(advice.best.front()))
+  if (options.search.objective == Objective::simplest || advice.best.empty() ||
+      runs(advice.fastest ? *advice.fastest : advice.best.front()))
     return space;
   LayoutSpace runnable = space;
   runnable.runnable = true;
@@ -483,11 +485,39 @@ std::vector<Candidate> candidates_of(const ModelShape& m) {
   return all;
 }
 
+/// Of a model that leaves its kernels open, and is predicted with Megatron-LM's: the best layout by torchtitan's, if it
+/// takes less than the best here by more than the answer resolves.
+std::optional<ModelOption> by_torchtitan(const Workload& workload, const Cluster& cluster, LayoutSpace space,
+                                         const LayoutAdviceOptions& options, const TimeLeft& left,
+                                         const LayoutAdvice& advice) {
+  const ModelShape& shape = *workload.shape;
+  const LayoutPrediction& winner = advice.best.front();
+  if (!options.other_kernels || !space.framework.empty() || shape.kernels_given ||
+      shape.kernels != KernelSet::megatron || left.over())
+    return std::nullopt;
+  space.framework = "torchtitan";
+  LayoutSearchOptions search = options.search;
+  search.best = 1;
+  search.frontier = search.explain = false;
+  search.progress = nullptr;
+  search.layout.memory = memory_options_of(space.framework);
+  search.target_step = winner.iteration * (1 - advice.resolution);
+  if (advice.fastest) search.target_step = std::min(search.target_step, advice.fastest->iteration);
+  search.time_budget = left.part(next_share);
+  const Workload other = workload_of(model_shape_of(model_run_by(shape.name, space.framework)), *workload.device);
+  Answer<LayoutSearchResult> found = best_layouts(other, cluster, space, search);
+  if (!found || found->best.empty()) return std::nullopt;
+  LayoutPrediction& best = found->best.front();
+  return ModelOption{"--framework " + space.framework, "its compiled kernels", 1 - best.iteration / winner.iteration,
+                     std::move(best)};
+}
+
 /// What makes the winner faster by more than the answer resolves, of models that are described and of what a framework
 /// runs; fastest first.
 std::vector<ModelOption> faster_options(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
-                                        const LayoutSearchOptions& options, const TimeLeft& left,
+                                        const LayoutAdviceOptions& asked, const TimeLeft& left,
                                         const LayoutAdvice& advice) {
+  const LayoutSearchOptions& options = asked.search;
   const LayoutPrediction& winner = advice.best.front();
   std::vector<ModelOption> found;
   if (!workload.shape || !workload.device || workload.shape->heads == 0) return found;
@@ -522,6 +552,8 @@ std::vector<ModelOption> faster_options(const Workload& workload, const Cluster&
       found.push_back({std::string(c.key) + "=" + std::string(c.value), c.what(*other.shape),
                        1 - best->iteration / without, *std::move(best)});
   }
+  if (std::optional<ModelOption> other = by_torchtitan(workload, cluster, space, asked, left, advice))
+    found.push_back(*std::move(other));
   std::ranges::stable_sort(found, {}, [](const ModelOption& o) { return o.best.iteration; });
   return found;
 }
@@ -661,7 +693,7 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.limited())
     advice.other_batch = other_batch_of(workload, cluster, told, options, advice);
   if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.over())
-    advice.faster_options = faster_options(workload, cluster, told, options.search, left, advice);
+    advice.faster_options = faster_options(workload, cluster, told, options, left, advice);
   if (options.sensitivity && by_time && cluster.workers() > 1)
     for (const double factor : {0.5, 2.0})
       advice.networks.push_back(check_of(workload, cluster, told, options, advice.best, factor));

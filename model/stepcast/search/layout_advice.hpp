@@ -27,6 +27,7 @@ struct LayoutAdviceOptions {
   std::uint32_t tuned_layouts = 3;  ///< how many of the best layouts get tuned gradients; 0: none
   Search tuning = Search::bayesian;
   bool sensitivity = true;
+  bool other_kernels = true;  ///< other programs' are told, too: not where a step corrected those that were asked about
 };
 
 /// The winner on a network that is `factor` times as fast.
@@ -41,7 +42,7 @@ struct BandwidthCheck {
 /// the winner computes layers again for want of memory, the whole space is searched with it; else the winner alone is
 /// timed.
 struct ModelOption {
-  std::string option;     ///< "loss=compiled"
+  std::string option;     ///< "loss=compiled"; "--framework torchtitan": its kernels, over its layouts
   std::string_view what;  ///< what frameworks call it
   double shorter = 0;     ///< share of the step that it wins, of the winner's layout or of the fastest without it
   LayoutPrediction best;  ///< the winner's layout with it, or the best one

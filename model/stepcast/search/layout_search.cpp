@@ -352,8 +352,9 @@ std::vector<SearchNode> LayoutSearch::next_batch() {
   constexpr int most = 64, of_layout = 4;
   std::vector<SearchNode> batch;
   for (int weight = 0; weight < most && !(branches_.empty() && layouts_.empty());) {
-    const bool layout = branches_.empty() || (!layouts_.empty() && (batch.empty() || found_.best().empty() ||
-                                                                    layouts_.top().bound < branches_.top().bound));
+    const bool layout =
+        branches_.empty() ||
+        (!layouts_.empty() && (batch.empty() || found_.best().empty() || layouts_.top().bound < branches_.top().bound));
     SearchQueue& queue = layout ? layouts_ : branches_;
     if (left_out(queue.top())) {
       leave_out(queue.top());

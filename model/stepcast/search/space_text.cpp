@@ -116,6 +116,10 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
   const bool apart = workload.shape && !is_eager(workload.shape->kernels) && !takes_products_apart(all);
   if (apart && space.overlap_tensor.empty() && any_family(all, divides_sequence))
     out.push_back("tensor-parallel messages beside products (--overlap-tp products)");
+  const auto rings = [](const LayoutFamily& f) { return f.context > 1; };
+  const auto otherwise = [](const LayoutFamily& f) { return f.context_exchange != ContextExchange::ring; };
+  if (space.context_exchange.empty() && workload.shape && any_family(all, rings) && !any_family(all, otherwise))
+    out.push_back("keys and values gathered, or heads exchanged (--cp-comm allgather,a2a)");
   if (!used.empty())
     out.push_back("divisions into stages other than " +
                   std::string(workload.shape && !any_family(all, &LayoutFamily::stages_by_time)

@@ -43,15 +43,23 @@ double usual_global_batch(const ModelShape& model, std::int64_t devices) {
   return std::max(1.0, std::round(samples / parts)) * parts;
 }
 
-std::string usual_batch_text(const ModelShape& model, double samples) {
-  const std::string batch = "global batch " + fixed(samples, 0);
-  if (model.sequence <= 0) return batch + ": usual for models of images, 32 a device";
-  const std::string tokens = " (" + fixed(samples * static_cast<double>(model.sequence) / 1e6, 1) + " M tokens a step)";
+std::string why_usual(const ModelShape& model, double samples) {
+  if (model.sequence <= 0) return "usual for models of images, 32 a device";
   const double usual = usual_samples(model);
-  if (constexpr double rounded = 1.5; samples <= rounded * usual)
-    return batch + tokens + ": usual for models of this size";
-  return batch + tokens + ": one sample a device, where " + fixed(usual, 0) + (usual == 1 ? " is" : " are") +
+  if (constexpr double rounded = 1.5; samples <= rounded * usual) return "usual for models of this size";
+  return "one sample a device, where " + fixed(usual, 0) + (usual == 1 ? " is" : " are") +
          " usual for models of this size";
+}
+
+std::string batch_in_tokens(double tokens) {
+  constexpr double million = 1e6, thousand = 1e3;
+  return tokens >= million ? fixed(tokens / million, 1) + " M tokens" : fixed(tokens / thousand, 0) + " k tokens";
+}
+
+std::string usual_batch_text(const ModelShape& model, double samples) {
+  const std::string tokens =
+      model.sequence > 0 ? " (" + batch_in_tokens(samples * static_cast<double>(model.sequence)) + " a step)" : "";
+  return "global batch " + fixed(samples, 0) + tokens + ": " + why_usual(model, samples);
 }
 
 }  // namespace stepcast

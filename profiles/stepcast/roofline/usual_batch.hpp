@@ -22,8 +22,11 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 /// Samples a step on all of `devices`.
 [[nodiscard]] double usual_global_batch(const ModelShape&, std::int64_t devices);
-/// "global batch 512 (4.2 M tokens a step): usual for models of this size", or "...: one sample a device, where 512 are
-/// usual for models of this size".
+/// "usual for models of this size", or "one sample a device, where 512 are usual for models of this size".
+[[nodiscard]] std::string why_usual(const ModelShape&, double samples);
+/// "4.2 M tokens"
+[[nodiscard]] std::string batch_in_tokens(double tokens);
+/// "global batch 512 (4.2 M tokens a step): usual for models of this size".
 [[nodiscard]] std::string usual_batch_text(const ModelShape&, double samples);
 
 }  // namespace stepcast

@@ -366,6 +366,37 @@ TEST_CASE("launch settings: 8-bit linear layers, windows and optimizers, where a
   for (const char* part : {"--fp8-format", "--optimizer", "--window-size"}) CHECK_FALSE(contains(plain, part));
 }
 
+TEST_CASE("launch settings: Transformer Engine exchanges keys and values of some models in some ways") {
+  const std::string model = "llama:hidden=1024,layers=24,heads=16,seq=4096,attention=flash,causal=yes";
+  const auto refused = [&](const std::string& words, ContextExchange way) {
+    Layout l = layout(1, 4, 1);
+    l.context = 2, l.zero = 1, l.context_exchange = way;
+    return settings("Megatron-LM", prediction(l, 4), model + words).cannot;
+  };
+  using enum ContextExchange;
+  for (const ContextExchange way : {ring, all_gather, all_to_all}) CHECK(refused("", way).empty());
+  const std::string windows = ",window=1024", latent = ",kv_rank=512", sinks = ",experts=8,clamp=yes";
+  CHECK(contains(refused(windows, ring), "windows with cp_comm=allgather or a2a only"));
+  CHECK(refused(windows, all_to_all).empty());
+  CHECK(refused(latent, ring).empty());
+  CHECK(contains(refused(latent, all_gather), "latent attention with cp_comm=p2p only"));
+  CHECK(contains(refused(sinks, all_gather), "sinks with cp_comm=a2a only"));
+  CHECK(refused(sinks, all_to_all).empty());
+}
+
+TEST_CASE("launch settings: programs number ranks in their own order") {
+  Layout l = layout(2, 4, 2);
+  l.zero = 1;
+  const auto of = [&](const char* framework) { return settings(framework, prediction(l, 4)); };
+  CHECK_FALSE(contains(of("Megatron-LM").text, "--use-tp-pp-dp-mapping"));
+  using enum Dimension;
+  l.order = {tensor, pipeline, context, data};  // without context parallelism that is tp-pp-dp
+  CHECK(contains(of("Megatron-LM").text, "--use-tp-pp-dp-mapping"));
+  CHECK(contains(of("torchtitan").cannot, "order="));
+  l.order = {pipeline, data, context, tensor};
+  CHECK(contains(of("Megatron-LM").cannot, "order="));
+}
+
 TEST_CASE("launch settings: how a context group exchanges, and recomputation by operators") {
   const std::string model = "llama:hidden=1024,layers=24,heads=16,seq=4096,attention=flash,causal=yes";
   Layout l = layout(1, 4, 1);
@@ -377,7 +408,9 @@ TEST_CASE("launch settings: how a context group exchanges, and recomputation by 
   CHECK(contains(of("DeepSpeed").cannot, "around its attention"));
   l.zero = 1;
   CHECK(contains(of("Megatron-LM").text, "--cp-comm-type a2a"));
-  l.context_exchange = ContextExchange::all_gather, l.zero = 3;
+  l.context_exchange = ContextExchange::all_gather;
+  CHECK(contains(of("Megatron-LM").text, "--cp-comm-type all_gather"));  // Transformer Engine's word
+  l.zero = 3;
   l.recomputation = Recomputation::operators;
   CHECK(contains(of("torchtitan").text, "activation_checkpoint:selective"));
   CHECK(contains(of("Megatron-LM").cannot, "recompute=op"));

@@ -165,6 +165,29 @@ TEST_CASE("Neighbouring stages share a machine or its cards") {
   CHECK(stage_link(c, inner).bandwidth == c.network.bandwidth);
 }
 
+TEST_CASE("Of a mesh a part has the links among itself") {
+  Cluster c = machines(4, 8, 8);
+  c.inside_mesh = 8;
+  const double all = c.inside.bandwidth.value();
+  const auto inside_of = [&](const Layout& l) {
+    return group_cluster(c, group_shape(c, l, Dimension::tensor)).inside.bandwidth.value();
+  };
+  CHECK(inside_of(layout_of(8, 4, 1)) == Approx(all));
+  CHECK(inside_of(layout_of(4, 8, 1)) == Approx(all * 3 / 7));
+  CHECK(inside_of(layout_of(2, 16, 1)) == Approx(all / 7));
+  // Two stages on one machine are a pair, as is a job of two devices.
+  Cluster machine = machines(1, 8, 8);
+  machine.inside_mesh = 8;
+  CHECK(stage_link(machine, layout_of(4, 1, 2)).bandwidth.value() == Approx(all / 7));
+  const Answer<Cluster> two = resized(c, 2);
+  REQUIRE(two);
+  CHECK(two->inside.bandwidth.value() == Approx(all / 7));
+  CHECK(two->inside_mesh == 2);
+  CHECK(cluster_of_json(json_of(c), "mesh").inside_mesh == 8);
+  c.inside_mesh = 4;
+  CHECK_THROWS_AS((void)checked(c, "test"), InputError);
+}
+
 TEST_CASE("A group of one sends nothing") {
   const Cluster c = machines(4, 8, 2);
   const GroupShape shape = group_shape(c, layout_of(1, 8, 4), Dimension::tensor);

@@ -231,7 +231,7 @@ void write_layout_subject(std::ostream& out, const LayoutSubject& subject) {
   if (workload.device) write_labelled(out, "device", workload.device->name);
   write_labelled(out, "cluster", cluster_text(subject.cluster));
   write_second_job(out, subject.cluster, workload.name);
-  write_labelled(out, "batch", fixed(subject.global_batch, 0) + " samples a step on all devices");
+  write_labelled(out, "batch", subject.batch_in_words);
   if (subject.correction != nullptr)
     for (const std::string& line : words_of(*subject.correction)) write_labelled(out, "measured", line);
   write_caution(out, subject.check);
@@ -244,6 +244,7 @@ void write_layout_grounds(std::ostream& out, const LayoutSubject& subject, const
   if (!subject.workload.shape) write_check(out, subject.check);
   write_links(out, subject.cluster);
   std::vector<std::string> assumed = subject.workload.assumed;
+  std::erase(assumed, subject.said_of_batch);  // said of the batch
   for (const std::string& text : also)
     if (std::find(assumed.begin(), assumed.end(), text) == assumed.end()) assumed.push_back(text);
   write_assumed(out, assumed, "--json says all");
@@ -293,11 +294,17 @@ void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const L
     write_labelled(out, "throughput",
                    fixed(p.throughput_samples_per_s, 1) + " samples/s" +
                        (sequence > 0 ? ", " + count_text(p.throughput_samples_per_s * sequence) + " tokens/s" : "") +
-                       " on all devices");
-  if (p.model_flops_utilization > 0)
+                       " on all devices" +
+                       (sequence > 0 && p.devices > 1
+                            ? ", " + count_text(p.throughput_samples_per_s * sequence / double(p.devices)) + " on each"
+                            : ""));
+  if (p.model_flops_utilization > 0) {
+    const double done = subject.workload.shape->operations() * p.throughput_samples_per_s / double(p.devices);
     write_labelled(out, "MFU",
-                   percent(p.model_flops_utilization) + ": operations of the model over the peak of all devices" +
+                   percent(p.model_flops_utilization) + ", " + fixed(done / 1e12, 0) +
+                       " Tflop/s a device: operations of the model over the peak of all devices" +
                        in_short_types(subject.workload));
+  }
   if (p.run) write_run(out, *p.run);
   if (const std::optional<WholeRun> run = run_by(subject, p)) write_whole_run(out, *subject.run, *run);
   write_labelled(out, "bound", p.bound);
@@ -418,6 +425,33 @@ void write_distinguishing_notes(std::ostream& out, const std::vector<LayoutRow>&
 
 }  // namespace
 
+namespace {
+
+/// The fastest of those that are run, and which of the others the answer does not tell from it.
+void write_fastest(std::ostream& out, const LayoutComparisonReport& report) {
+  const LayoutRow* fastest = fastest_of(report);
+  if (fastest == nullptr) return;
+  const LayoutPrediction& best = *fastest->prediction;
+  Seconds next;
+  std::vector<std::string> equals;
+  for (const LayoutRow& row : report.rows) {
+    if (!row.prediction || !row.not_run.empty() || &row == fastest) continue;
+    if (row.prediction->iteration <= best.iteration * (1 + report.resolution)) equals.push_back(row.plan);
+    if (next == Seconds(0) || row.prediction->iteration < next) next = row.prediction->iteration;
+  }
+  if (next == Seconds(0)) return;
+  std::string text = fastest->plan + ", " + text_of(best.iteration) +
+                     " (80 % interval of the mean: " + text_of(best.interval_low) + " to " +
+                     text_of(best.interval_high) + ")";
+  if (equals.empty()) text += ": " + percent(1 - best.iteration / next) + " less than the next";
+  else
+    text += "; not to be told from " + listed(equals, [](const std::string& s) { return s; }) + " (" +
+            percent(report.resolution) + ")";
+  write_labelled(out, "fastest", text);
+}
+
+}  // namespace
+
 void write_layout_comparison_text(std::ostream& out, const LayoutComparisonReport& report) {
   write_layout_subject(out, report.subject);
   const auto works = [](const LayoutRow& row) { return row.prediction.has_value(); };
@@ -440,6 +474,8 @@ void write_layout_comparison_text(std::ostream& out, const LayoutComparisonRepor
       columns.push_back({std::string(time.name), Align::right});
     }
     columns.push_back({"memory", Align::right});
+    const bool utilization = baseline->prediction->model_flops_utilization > 0;
+    if (utilization) columns.push_back({"MFU", Align::right});
     const bool runs = baseline->prediction->run.has_value();
     if (runs) columns.push_back({"run", Align::right});
     TextTable table(std::move(columns));
@@ -453,12 +489,16 @@ void write_layout_comparison_text(std::ostream& out, const LayoutComparisonRepor
         cells.push_back(text_of(part > 1e-9 * p.iteration ? part : Seconds(0)));
       }
       cells.push_back(text_of(p.memory.total()));
+      if (utilization) cells.push_back(percent(p.model_flops_utilization));
       if (runs) cells.push_back(duration_text(p.run->duration));
       table.add_row(std::move(cells));
     }
     table.write(out);
-    if (std::ranges::count_if(report.rows, works) > 1)
-      out << '\n', write_labelled(out, "gain", "over " + baseline->plan);
+    if (std::ranges::count_if(report.rows, works) > 1) {
+      out << '\n';
+      write_fastest(out, report);
+      write_labelled(out, "gain", "over " + baseline->plan);
+    }
   }
   TextTable refused({{"not here"}, {"because", Align::flexible}});
   for (const LayoutRow& row : report.rows)

@@ -114,7 +114,12 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                                 .empty()
                             ? ""
                             : ", and no framework runs it as it is"));
-  if (advice.unrunnable)
+  if (advice.unrunnable && report.options.objective != Objective::shortest_step)
+    write_labelled(out, "beyond",
+                   text_of(advice.unrunnable->plan) + ", " + text_of(advice.unrunnable->iteration) + " and " +
+                       text_of(advice.unrunnable->memory.total()) + " on " +
+                       counted(advice.unrunnable->devices, "device") + ": no framework runs it as it is");
+  else if (advice.unrunnable)
     write_labelled(out, "faster",
                    text_of(advice.unrunnable->plan) + ", " + text_of(advice.unrunnable->iteration) + ": " +
                        percent(1 - advice.unrunnable->iteration / best.iteration) +
@@ -157,9 +162,10 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
   for (const ModelOption& faster : advice.faster_options) {
     const bool same = faster.best.plan.layout == best.plan.layout;
     write_labelled(out, "also try",
-                   faster.option + " in the model, " + std::string(faster.what) + ": " +
-                       (same ? "this layout" : text_of(faster.best.plan)) + " takes " + text_of(faster.best.iteration) +
-                       ", " + percent(1 - faster.best.iteration / best.iteration) + " less");
+                   faster.option + (faster.option.starts_with("--") ? ", " : " in the model, ") +
+                       std::string(faster.what) + ": " + (same ? "this layout" : text_of(faster.best.plan)) +
+                       " takes " + text_of(faster.best.iteration) + ", " +
+                       percent(1 - faster.best.iteration / best.iteration) + " less");
   }
   if (advice.untuned)
     write_labelled(out, "gradients",
