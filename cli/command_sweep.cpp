@@ -90,9 +90,12 @@ SweepQuestion question_of(const SweepFlags& flags) {
   const auto divides = [](const Plan& plan) { return plan.layout.has_value(); };
   if (!flags.cluster.device_memory.empty() && !asks_for_layouts(question))
     throw InputError("--device-memory", "a plan with a layout, which has to fit in it", "none");
-  if (!flags.cluster.jitter.empty() && !question.plans.empty() &&
+  const bool varies = axis_of(question, SweepQuantity::jitter) != nullptr;
+  if ((varies || !flags.cluster.jitter.empty()) && !question.plans.empty() &&
       std::all_of(question.plans.begin(), question.plans.end(), divides))
-    throw InputError("--jitter", "a plan without a layout", "layouts, which leave it out");
+    throw InputError(varies ? "--over" : "--jitter",
+                     varies ? "jitter of a plan without a layout" : "a plan without a layout",
+                     "layouts, which leave it out");
   if (flags.csv + flags.output.json + flags.table > 1)
     throw InputError("--csv", "one of --csv, --table and --json", flags.csv && flags.output.json ? "both" : "several");
   if (!flags.plot.empty() && !flags.points.empty()) throw InputError("--plot", "the whole grid", "--points");

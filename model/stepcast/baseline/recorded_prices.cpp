@@ -61,7 +61,6 @@ Answer<CommunicationCost> GroupCosts::cost_of(RecordedGroup shape) const {
       share_cards(part, static_cast<double>(part.devices_per_node) / static_cast<double>(shape.per_machine));
   for (Level& level : part.levels) level.bandwidth *= share;
   part.devices_per_node = shape.per_machine;
-  share_mesh(part, shape.per_machine);
   part.tables.clear();  // they were measured between neighbours
   if (part.all_reduce == "table") part.all_reduce = "ring";
   return communication_cost(part);
@@ -132,6 +131,7 @@ Cluster RecordedPrices::traced(std::int64_t devices_per_node, const Link& inside
   cluster.devices_per_node = devices_per_node;
   cluster.nodes = std::max<std::int64_t>(1, job_.workers / devices_per_node);
   cluster.inside = inside, cluster.network = network;
+  cluster.inside_mesh = 0;  // the link is as the traced groups reached it
   cluster.nics_per_node = 1;
   cluster.levels.clear();
   cluster.tables.clear();

@@ -147,7 +147,6 @@ Cluster bare_machines(const Cluster& cluster, std::int64_t workers, std::int64_t
   bare.devices_per_node = std::max<std::int64_t>(1, workers / nodes);
   bare.inside = cluster.inside;
   bare.inside_mesh = cluster.inside_mesh;
-  share_mesh(bare, bare.devices_per_node);
   bare.network = cluster.network;
   bare.nccl = cluster.nccl;
   bare.nics_per_node = cluster.nics_per_node;

@@ -202,7 +202,8 @@ inline Link network_link(const Cluster& c) {
 }
 /// Between the devices of one machine. A degraded link is one between machines, if there are several.
 inline Link inside_link(const Cluster& c) {
-  return {c.inside.latency, c.nodes > 1 ? c.inside.bandwidth : c.inside.bandwidth * c.stragglers.least_link_share()};
+  const Link link = inside_of(c, c.devices_per_node);
+  return {link.latency, c.nodes > 1 ? link.bandwidth : link.bandwidth * c.stragglers.least_link_share()};
 }
 /// All network cards of a machine together.
 inline Link machine_link(const Cluster& c) {
@@ -225,8 +226,9 @@ inline Link flat_link(const Cluster& c) {
   if (c.nodes == 1) return inside_link(c);
   const Link between = machine_link(c);
   if (c.devices_per_node == 1) return between;
-  return {c.inside.latency < between.latency ? between.latency : c.inside.latency,
-          c.inside.bandwidth < between.bandwidth ? c.inside.bandwidth : between.bandwidth};
+  const Link inside = inside_link(c);
+  return {inside.latency < between.latency ? between.latency : inside.latency,
+          inside.bandwidth < between.bandwidth ? inside.bandwidth : between.bandwidth};
 }
 
 /// What every device has of a level while all devices below exchange across it, each with one other.

@@ -362,15 +362,11 @@ std::int64_t devices_of_host(const Cluster& c) {
   return c.host.devices > 0 ? std::min(c.host.devices, of_machine) : of_machine;
 }
 
-void share_mesh(Cluster& cluster, std::int64_t devices) {
-  if (cluster.inside_mesh < 2 || devices < 2) return;
-  cluster.inside.bandwidth *= static_cast<double>(devices - 1) / static_cast<double>(cluster.inside_mesh - 1);
-  cluster.inside_mesh = devices;
-}
-
-Link inside_of_pair(const Cluster& cluster) {
-  if (cluster.inside_mesh < 2) return cluster.inside;
-  return {cluster.inside.latency, cluster.inside.bandwidth / static_cast<double>(cluster.inside_mesh - 1)};
+Link inside_of(const Cluster& cluster, std::int64_t devices) {
+  const std::int64_t mesh = cluster.inside_mesh;
+  if (mesh < 2 || devices < 2 || devices >= mesh) return cluster.inside;
+  return {cluster.inside.latency,
+          cluster.inside.bandwidth * (static_cast<double>(devices - 1) / static_cast<double>(mesh - 1))};
 }
 
 Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
@@ -395,7 +391,6 @@ Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
   for (MeasuredCollective& table : cluster.tables) table.nodes = nodes_of(table, cluster);
   cluster.devices_per_node = std::min(workers, per_node);
   cluster.nodes = workers / cluster.devices_per_node;
-  share_mesh(cluster, cluster.devices_per_node);
   if (per_node < all) {
     cluster.nics_per_node = std::max<std::int64_t>(1, cluster.nics_per_node * per_node / all);
     cluster.provenance.push_back("of each machine " + std::to_string(per_node) + " of its " + std::to_string(all) +

@@ -192,8 +192,8 @@ struct Cluster {
   std::string device;   ///< "" = the traced device
   Bytes device_memory;  ///< 0 = unknown
   Link inside;          ///< between devices of one node
-  /// Devices of one node of which each has a link to every other one: `inside` is that of all its links, and a part of
-  /// them has only those among itself. 0: any two reach all of `inside`, through switches.
+  /// So many devices of a node have a link to each other one, and `inside` is that of all links of one (MI300X: 7 of
+  /// 64 GB/s each); a group of fewer has those among itself. 0: any two reach all of `inside`, through switches.
   std::int64_t inside_mesh = 0;
   Link network;  ///< between nodes, per network card
   std::int64_t nics_per_node = 1;
@@ -249,11 +249,9 @@ struct Cluster {
 [[nodiscard]] double background_at(const Cluster&, std::size_t level);
 /// Machines that the levels can join: as many as one likes without levels.
 [[nodiscard]] std::int64_t most_machines_of(const std::vector<Level>&);
-/// With `inside` as so many devices of a node reach it, or one link of a mesh for a pair: two of a mesh of eight have a
-/// seventh of the rate. Without a mesh, and for one device, unchanged. Not modelled: other paths than the direct link.
-void share_mesh(Cluster&, std::int64_t devices);
-/// The link between two devices of a node.
-[[nodiscard]] Link inside_of_pair(const Cluster&);
+/// The link inside a node as a group of so many of its devices reaches it: two of a mesh of eight have a seventh of the
+/// rate. Not modelled: other paths than the direct link.
+[[nodiscard]] Link inside_of(const Cluster&, std::int64_t devices);
 /// A cluster from flags: `network` is a bandwidth ("25 Gb/s", "10GbE") or the name of a shipped cluster's network.
 [[nodiscard]] Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::string_view network);
 

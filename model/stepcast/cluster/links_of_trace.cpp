@@ -358,6 +358,7 @@ std::map<std::string, Compared> compared(const Cluster& cluster, const Profile& 
     Cluster traced = bare_machines(cluster, t.workers, machines);
     traced.all_reduce = cluster.all_reduce;
     (between ? traced.network : traced.inside) = link;
+    if (!between) traced.inside_mesh = 0;  // the link is as these groups reached it
     const Answer<CommunicationCost> cost = communication_cost(traced);
     if (!operation || !cost || !cost->defines(*operation)) continue;
     for (std::size_t i = 0; i < t.sizes.size(); ++i) {
@@ -444,10 +445,7 @@ Cluster with_links_of(Cluster cluster, const Profile& profile, std::string_view 
     if (shown || usual) {
       forget_line(cluster, unsaid_inside);
       cluster.inside = (shown ? shown : usual)->link;
-      if (usual && cluster.devices_per_node <= usual->mesh) {
-        cluster.inside_mesh = usual->mesh;
-        share_mesh(cluster, cluster.devices_per_node);
-      }
+      cluster.inside_mesh = usual && cluster.devices_per_node <= usual->mesh ? usual->mesh : 0;
       cluster.provenance.push_back("inside: " + link_in_words(cluster.inside) + ", " +
                                    (shown ? std::string(links_from_trace) + " (" + shown->source + ")"
                                           : std::string(links_assumed_of) + device + " (" + usual->source + ")"));

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stepcast {
 
@@ -56,6 +57,11 @@ struct LaunchInput {
 [[nodiscard]] bool stages_differ(const LaunchInput&, StageRule);
 /// A comment where the plan's gradients travel in a way that `framework` does not know: it sends them in its own.
 [[nodiscard]] std::string own_way_of(const LaunchInput&, std::string_view framework);
+
+/// The ways in which Megatron-LM's attention (Transformer Engine's) exchanges keys and values of such a model over the
+/// context group: windows not around a ring, latent attention in no other way, and GPT-OSS's sinks with heads
+/// exchanged. Source: attn_forward_func_with_cp and get_attention_backend of TransformerEngine 2.
+[[nodiscard]] std::vector<ContextExchange> context_exchanges_of(const ModelShape&);
 
 /// Whether torch.distributed.pipelining's interleaved schedule takes so many micro-batches: whole rounds of at least a
 /// micro-batch a stage.

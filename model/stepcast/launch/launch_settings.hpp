@@ -48,10 +48,6 @@ struct OwnKernels {
 [[nodiscard]] std::vector<LaunchSettings> launch_settings(const Workload&, const LayoutPrediction&,
                                                           std::string_view framework = {}, Bytes device_memory = {},
                                                           std::span<const OwnKernels> own = {}, Bytes planned = {});
-/// The ways in which Megatron-LM's attention (Transformer Engine's) exchanges keys and values of such a model over the
-/// context group: windows not around a ring, latent attention in no other way, and GPT-OSS's sinks with heads
-/// exchanged. Source: attn_forward_func_with_cp and get_attention_backend of TransformerEngine 2.
-[[nodiscard]] std::vector<ContextExchange> context_exchanges_of(const ModelShape&);
 /// Why no program of the framework runs a resolved layout, the reasons of all its programs (of the first one where no
 /// framework is asked for); empty where one does.
 [[nodiscard]] std::string why_not_launched(const Workload&, const LayoutPlan&, std::int64_t micro_batches,

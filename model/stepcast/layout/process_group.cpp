@@ -294,7 +294,6 @@ Cluster group_cluster(const Cluster& cluster, const GroupShape& shape) {
   Cluster group = cluster;
   group.nodes = shape.nodes;
   group.devices_per_node = shape.per_node;
-  share_mesh(group, shape.per_node);
   const double card_share = share_cards(group, static_cast<double>(shape.sharing_network));
   if (shape.sharing_torus > 1) group.network.bandwidth /= static_cast<double>(shape.sharing_torus);
   group.levels = levels_of_group(cluster, shape, card_share);
@@ -321,7 +320,7 @@ Link stage_link(const Cluster& cluster, const Layout& layout) {
   const RankAxis axis = rank_axis(layout, Dimension::pipeline);
   const std::int64_t machine = machine_size(cluster, layout.devices());
   const GroupShape shape = group_shape(cluster, layout, Dimension::pipeline);
-  if (shape.nodes == 1) return inside_of_pair(cluster);
+  if (shape.nodes == 1) return inside_of(cluster, 2);
   // The ranks of a stage that lie on one machine send to the next stage together; one pair has one card at most.
   const double pairs = static_cast<double>(std::min(axis.stride, machine));
   const double cards = static_cast<double>(cluster.nics_per_node);

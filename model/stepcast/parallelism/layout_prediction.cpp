@@ -191,14 +191,16 @@ std::string with_other_stages(LayoutTables& state, LayoutPlan plan, Seconds iter
          text_of(e->iteration);
 }
 
-/// Of ZeRO in groups of ranks: whether gathering parameters twice and scattering gradients inside a machine takes
-/// longer than summing the parts over the machines.
-bool sends_inside_machines(const PricedSplit& split) {
+/// Of ZeRO in groups of ranks: whether what a micro-batch sends inside a machine, gradients and with stage 3 twice the
+/// parameters, takes longer than summing the parts over the machines.
+bool sends_inside_machines(const Workload& w, const PricedSplit& split, const Layout& l) {
   if (!split.shard || !split.replicas || split.shard->cluster.nodes > 1) return false;
-  const Bytes all = mebibytes(256), part = all / static_cast<double>(split.shard->members);
+  const double held = w.parameters() / static_cast<double>(l.tensor * l.pipeline);
+  const Bytes weights(held * w.bytes_of_weight), gradients(held * w.bytes_of_gradient);
   const CommunicationCost &inside = split.shard->cost, &across = split.replicas->cost;
-  return 2 * inside(Operation::all_gather, all) + inside(Operation::reduce_scatter, all) >
-         across(Operation::all_reduce, part);
+  const double gathers = l.zero == 3 ? 2 : 0;
+  return gathers * inside(Operation::all_gather, weights) + inside(Operation::reduce_scatter, gradients) >
+         across(Operation::all_reduce, gradients / static_cast<double>(split.shard->members));
 }
 
 Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& plan) {
@@ -228,7 +230,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   set_interval(state, p);
   const PassParts& passes = e.pipeline->devices[shown].parts;
   p.bound = bound_of(p, state.cluster, passes.idle > Seconds(0) || 2 * passes.paced > passes.compute,
-                     sends_inside_machines(*e.split));
+                     sends_inside_machines(state.workload, *e.split, e.layout));
   p.assumed = assumptions_of(state.workload, state.cluster, e.layout, plan.gradients);
   const double times = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
   for (const std::string& text :

@@ -71,6 +71,16 @@ const LayoutRow* fastest_of(const LayoutComparisonReport& report) {
   return fastest;
 }
 
+std::vector<std::string> equals_of(const LayoutComparisonReport& report) {
+  std::vector<std::string> equals;
+  const LayoutRow* fastest = fastest_of(report);
+  for (const LayoutRow& row : report.rows)
+    if (row.prediction && row.not_run.empty() && &row != fastest &&
+        row.prediction->iteration <= fastest->prediction->iteration * (1 + report.resolution))
+      equals.push_back(row.plan);
+  return equals;
+}
+
 std::optional<WholeRun> run_by(const LayoutSubject& subject, const LayoutPrediction& p) {
   if (!subject.run || !(subject.tokens_a_step() > 0) || !(p.iteration > Seconds(0))) return std::nullopt;
   return whole_run(*subject.run, {p.iteration, p.interval_low, p.interval_high}, subject.tokens_a_step(), p.devices);

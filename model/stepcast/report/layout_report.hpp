@@ -81,6 +81,8 @@ struct LayoutComparisonReport {
 
 /// The fastest of its rows that the framework runs that was asked for; null: none is.
 [[nodiscard]] const LayoutRow* fastest_of(const LayoutComparisonReport&);
+/// Those that are not to be told from it, by name.
+[[nodiscard]] std::vector<std::string> equals_of(const LayoutComparisonReport&);
 
 /// The first of the best layouts that a framework runs, where none runs the best.
 struct RunnableLayout {

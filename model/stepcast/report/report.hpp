@@ -3,8 +3,8 @@
 //
 //   Prediction -> PredictionReport -> text for people | JSON for programs | a timeline
 //
-// It may include base, documents, question, cluster, launch, run, whatif, prediction, workload, placement, calibration,
-// search, sweep, replay, baseline, replay/edits, replay/pipelined and validation.
+// It may include base, roofline, documents, question, cluster, launch, run, whatif, prediction, workload, placement,
+// calibration, search, sweep, replay, baseline, replay/edits, replay/pipelined and validation.
 //
 // Reports: the open family of ways to show a result: text for people, JSON for programs, timelines for trace viewers.
 //

@@ -1,5 +1,5 @@
 // The product of all degrees and choices, less what does not multiply to the devices or divide the batch.
-#include <stepcast/launch/launch_settings.hpp>
+#include <stepcast/launch/frameworks.hpp>
 #include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/search/families.hpp>
 

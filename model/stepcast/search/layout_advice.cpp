@@ -508,8 +508,8 @@ std::optional<ModelOption> by_torchtitan(const Workload& workload, const Cluster
   Answer<LayoutSearchResult> found = best_layouts(other, cluster, space, search);
   if (!found || found->best.empty()) return std::nullopt;
   LayoutPrediction& best = found->best.front();
-  return ModelOption{"--framework " + space.framework, "its compiled kernels", 1 - best.iteration / winner.iteration,
-                     std::move(best)};
+  const double shorter = 1 - best.iteration / winner.iteration;
+  return ModelOption{"", "its compiled kernels", shorter, std::move(best), space.framework};
 }
 
 /// What makes the winner faster by more than the answer resolves, of models that are described and of what a framework

@@ -38,14 +38,15 @@ struct BandwidthCheck {
   bool whole_space = true;
 };
 
-/// A word of the model's description by which the winner would be faster: told beside it, never in its place. Where
-/// the winner computes layers again for want of memory, the whole space is searched with it; else the winner alone is
-/// timed.
+/// What would be faster than the winner: told beside it, never in its place. A word of the model's description: where
+/// the winner computes layers again for want of memory, the whole space is searched with it, else the winner alone is
+/// timed. Or another framework, by its own kernels: all that it runs is searched.
 struct ModelOption {
-  std::string option;     ///< "loss=compiled"; "--framework torchtitan": its kernels, over its layouts
-  std::string_view what;  ///< what frameworks call it
-  double shorter = 0;     ///< share of the step that it wins, of the winner's layout or of the fastest without it
-  LayoutPrediction best;  ///< the winner's layout with it, or the best one
+  std::string option;       ///< "loss=compiled"; empty: a framework
+  std::string_view what;    ///< what frameworks call it
+  double shorter = 0;       ///< share of the step that it wins, of the winner's layout or of the fastest without it
+  LayoutPrediction best;    ///< the winner's layout with it, or the best one
+  std::string framework{};  ///< "torchtitan"; empty: a word
 };
 
 /// What would have to be said for a layout to fit, where none does.
@@ -104,12 +105,13 @@ inline constexpr auto result_fields<BatchChoice> =
                ResultField{"best", &BatchChoice::best, "its fastest layout"}};
 
 template <>
-inline constexpr auto result_fields<ModelOption> =
-    std::tuple{ResultField{"option", &ModelOption::option, "of the model's description, which says otherwise"},
-               ResultField{"what", &ModelOption::what, "what frameworks call it"},
-               ResultField{"shorter", &ModelOption::shorter,
-                           "share of the step that it wins, of the winner's layout or of the fastest without it"},
-               ResultField{"best", &ModelOption::best, "the winner's layout with it, or the best one"}};
+inline constexpr auto result_fields<ModelOption> = std::tuple{
+    ResultField{"option", &ModelOption::option, "of the model's description, which says otherwise; empty: none"},
+    ResultField{"framework", &ModelOption::framework, "by whose kernels it is, where no word is", ShownAs::known},
+    ResultField{"what", &ModelOption::what, "what frameworks call it"},
+    ResultField{"shorter", &ModelOption::shorter,
+                "share of the step that it wins, of the winner's layout or of the fastest without it"},
+    ResultField{"best", &ModelOption::best, "the winner's layout with it, or the best one"}};
 
 template <>
 inline constexpr auto result_fields<FittingOption> =
@@ -131,9 +133,8 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
                 "so many of `best`, from the first on, are not to be told from the fastest"},
     ResultField{"resolution", &LayoutAdvice::resolution, "the share of a step within which they are not"},
     ResultField{"fastest", &LayoutAdvice::fastest, "if that is not the one to run"},
-    ResultField{
-        "unrunnable", &LayoutAdvice::unrunnable,
-        "the fastest of all layouts, if no framework runs what is not to be told from it; the others are run by one"},
+    ResultField{"unrunnable", &LayoutAdvice::unrunnable,
+                "the best of all layouts, if no framework runs it; the others are run by one"},
     ResultField{"before_tuning", &LayoutAdvice::untuned, "the winner, if tuning changed it"},
     ResultField{"data_parallel", &LayoutAdvice::data_parallel, "the best one without any other dimension"},
     ResultField{
@@ -155,7 +156,7 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
     ResultField{"other_batch", &LayoutAdvice::other_batch,
                 "within a fifth of the one asked for, if it trains more samples a second than the answer resolves"},
     ResultField{"faster_options", &LayoutAdvice::faster_options,
-                "of the model's description, by which the shortest step would be shorter"},
+                "words of the model's description, and frameworks, by which the step would be shorter"},
     ResultField{"fitting_options", &LayoutAdvice::fitting_options,
                 "where nothing fits: what would have to be said for something to fit, the least first"},
     ResultField{"with_offload", &LayoutAdvice::with_offload,

@@ -2,16 +2,16 @@
 // Layout preference: which of layouts that nobody can tell apart by their step is the one to run.
 //
 // A prediction resolves a few per cent of a step (`resolution_of`): layouts within that share of the fastest are
-// equals. Of equals what some framework runs comes first, then the simplest: no context parallelism below 16k tokens,
-// where nobody uses it; no sharded parameters (ZeRO-3) of a model whose weights and gradients fill less than a quarter
-// of a device; few dimensions, each of which is a group of ranks to set up and to debug and weighs as ten switches; no
-// memory that is tight, which weighs as eight; few switches: recomputation is one, another wrapper of the model
-// (Megatron-FSDP) one more, a number of stages by which neither blocks nor blocks with the model's ends divide is one,
-// what programs have to be told of stages by which blocks do divide is one, and so are ZeRO-1 and 2 of a large model by
-// PyTorch's fully_shard, which does ZeRO-3 unless told; small groups and few parts of a stage; then the one that leaves
-// most memory free, as long as less than two fifths of the device are, and the shorter step. Invariant: the burden of a
-// layout depends on the layout and rises with its memory alone, and a family's is never above its members'. Not
-// modelled: what a team already runs.
+// equals; the fastest is the fastest that some framework runs, if one runs any. Of equals the simplest comes first: no
+// context parallelism below 16k tokens, where nobody uses it; no sharded parameters (ZeRO-3) of a model whose weights
+// and gradients fill less than a quarter of a device; few dimensions, each of which is a group of ranks to set up and
+// to debug and weighs as ten switches; no memory that is tight, which weighs as eight; few switches: recomputation is
+// one, another wrapper of the model (Megatron-FSDP) one more, a number of stages by which neither blocks nor blocks
+// with the model's ends divide is one, what programs have to be told of stages by which blocks do divide is one, and so
+// are ZeRO-1 and 2 of a large model by PyTorch's fully_shard, which does ZeRO-3 unless told; small groups and few parts
+// of a stage; then the one that leaves most memory free, as long as less than two fifths of the device are, and the
+// shorter step. Invariant: the burden of a layout depends on the layout and rises with its memory alone, and a family's
+// is never above its members'. Not modelled: what a team already runs.
 #include <stepcast/search/families.hpp>
 
 #include <string>

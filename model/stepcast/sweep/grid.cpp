@@ -236,9 +236,9 @@ Answer<Prediction> SweepGrid::prediction_at(const SweepPlace& place, const Plan&
     };
     if (sent)
       if (const auto t = std::ranges::find_if(sent->transfers, is_measured); t != sent->transfers.end())
-        return Inapplicable{"measured times of " + std::string(name_of(t->operation)) +
-                            " hold one latency, which cannot be changed" +
-                            (t->operation == Operation::all_reduce ? "; name an algorithm, e.g. @ring" : "")};
+        return Inapplicable{
+            "measured times of " + std::string(name_of(t->operation)) + " hold one latency, which cannot be changed" +
+            (t->operation == Operation::all_reduce ? "; name an algorithm, e.g. --collective ring" : "")};
   }
   if (!place.prepared && question_.model) return question_.model(*place.profile, place.cluster, spec);
   Answer<Prediction> answer =

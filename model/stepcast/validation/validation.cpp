@@ -174,7 +174,7 @@ void predict_layout(const ValidationSuite& suite, const ValidationCase& c, Libra
   const Cluster cluster = library.cluster(suite, c.inputs);
   LayoutOptions options;
   options.global_batch = c.inputs.global_batch;
-  // It ran: whether memory is predicted to suffice is another question.
+  // Whether memory is predicted to suffice is another question (MemoryVerdicts).
   options.memory_cap = Bytes(1e18);
   const Answer<Workload> workload = workload_in(suite, c.inputs, cluster, library);
   if (!workload) {

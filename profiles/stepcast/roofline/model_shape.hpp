@@ -123,8 +123,8 @@ struct UnitShape {
   Bytes transient;            ///< gradients of one sample that are alive at once inside its backward pass, divided
   Bytes boundary;             ///< activations of one sample that it hands to the next unit; of a head: its losses
   int tensor_reductions = 0;  ///< sums over the tensor group per forward pass (Megatron: 2 a block), of `boundary` each
-  bool anew = false;  ///< Megatron-LM makes the gradient that autograd is handed of its weights anew in every pass
-  int expert_exchanges = 0;  ///< all-to-alls of `boundary` times top-k over the expert group per forward pass
+  bool makes_gradient = false;  ///< of its weights anew in every pass, for autograd (Megatron-LM's own linear layer)
+  int expert_exchanges = 0;     ///< all-to-alls of `boundary` times top-k over the expert group per forward pass
 };
 
 /// Whose kernels compute a model: Megatron-LM's (fused by hand, gradients added up where products make them), or

@@ -630,7 +630,7 @@ void in_parts(const Transformer& t, UnitShape& unit) {
 UnitShape head_of(const Transformer& t) {
   UnitShape unit;
   unit.name = "head";
-  unit.anew = true;
+  unit.makes_gradient = true;
   const double vocabulary = double(t.vocabulary);
   if (t.family == Family::bert) {
     add_pretraining_head(t, unit);

@@ -117,7 +117,7 @@ template <class Local>
     all += elements;
   }
   if (model.kernels != KernelSet::megatron) return {{}, Bytes(weight == gradient ? 0 : largest * (weight + gradient))};
-  if (model.fused_accumulation && !unit.anew) return {Bytes(all * weight), {}};
+  if (model.fused_accumulation && !unit.makes_gradient) return {Bytes(all * weight), {}};
   return {{}, Bytes(largest * weight)};
 }
 

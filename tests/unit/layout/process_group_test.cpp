@@ -165,24 +165,32 @@ TEST_CASE("Neighbouring stages share a machine or its cards") {
   CHECK(stage_link(c, inner).bandwidth == c.network.bandwidth);
 }
 
-TEST_CASE("Of a mesh a part has the links among itself") {
+TEST_CASE("Of a mesh a group has the links among itself") {
   Cluster c = machines(4, 8, 8);
   c.inside_mesh = 8;
+  c.all_reduce = "ring";
   const double all = c.inside.bandwidth.value();
-  const auto inside_of = [&](const Layout& l) {
-    return group_cluster(c, group_shape(c, l, Dimension::tensor)).inside.bandwidth.value();
+  const auto time = [&](const Cluster& of, Operation operation) {
+    const Answer<CommunicationCost> cost = communication_cost(of);
+    REQUIRE(cost);
+    return ((*cost)(operation, Bytes(2e9)) - (*cost)(operation, Bytes(1e9))).value();
   };
-  CHECK(inside_of(layout_of(8, 4, 1)) == Approx(all));
-  CHECK(inside_of(layout_of(4, 8, 1)) == Approx(all * 3 / 7));
-  CHECK(inside_of(layout_of(2, 16, 1)) == Approx(all / 7));
-  // Two stages on one machine are a pair, as is a job of two devices.
+  const auto of_group = [&](const Layout& l) { return group_cluster(c, group_shape(c, l, Dimension::tensor)); };
+  const auto rate = [&](std::int64_t tensor) {  // a ring of n sends 2 (n - 1) / n of the buffer
+    const double n = static_cast<double>(tensor);
+    return 2 * (n - 1) / n * 1e9 / time(of_group(layout_of(tensor, 32 / tensor, 1)), Operation::all_reduce);
+  };
+  CHECK(rate(8) == Approx(all));
+  CHECK(rate(4) == Approx(all * 3 / 7));
+  CHECK(rate(2) == Approx(all / 7));
+  // A message has one link, whatever the group; two stages on one machine are a pair, as is a job of two devices.
+  CHECK(1e9 / time(of_group(layout_of(8, 4, 1)), Operation::send) == Approx(all / 7));
   Cluster machine = machines(1, 8, 8);
   machine.inside_mesh = 8;
   CHECK(stage_link(machine, layout_of(4, 1, 2)).bandwidth.value() == Approx(all / 7));
   const Answer<Cluster> two = resized(c, 2);
   REQUIRE(two);
-  CHECK(two->inside.bandwidth.value() == Approx(all / 7));
-  CHECK(two->inside_mesh == 2);
+  CHECK(1e9 / time(*two, Operation::all_reduce) == Approx(all / 7));
   CHECK(cluster_of_json(json_of(c), "mesh").inside_mesh == 8);
   c.inside_mesh = 4;
   CHECK_THROWS_AS((void)checked(c, "test"), InputError);

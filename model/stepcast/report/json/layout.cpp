@@ -144,6 +144,9 @@ void write_layout_comparison_json(std::ostream& out, const LayoutComparisonRepor
   Json json = {{"schema", "stepcast.layout_comparison/1"}};
   add_subject(json, report.subject);
   json["traced"] = report.traced.empty() ? Json(nullptr) : Json(report.traced);
+  const LayoutRow* fastest = fastest_of(report);
+  json["fastest"] = fastest != nullptr ? Json(fastest->plan) : Json(nullptr);
+  json["equals"] = equals_of(report);
   json["resolution"] = known(report.resolution);
   json["predictions"] = json["inapplicable"] = json["not_run"] = Json::array();
   for (const LayoutRow& row : report.rows) {

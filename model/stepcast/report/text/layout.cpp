@@ -244,9 +244,9 @@ void write_layout_grounds(std::ostream& out, const LayoutSubject& subject, const
   if (!subject.workload.shape) write_check(out, subject.check);
   write_links(out, subject.cluster);
   std::vector<std::string> assumed = subject.workload.assumed;
-  std::erase(assumed, subject.said_of_batch);  // said of the batch
   for (const std::string& text : also)
     if (std::find(assumed.begin(), assumed.end(), text) == assumed.end()) assumed.push_back(text);
+  std::erase(assumed, subject.said_of_batch);
   write_assumed(out, assumed, "--json says all");
 }
 
@@ -432,21 +432,18 @@ void write_fastest(std::ostream& out, const LayoutComparisonReport& report) {
   const LayoutRow* fastest = fastest_of(report);
   if (fastest == nullptr) return;
   const LayoutPrediction& best = *fastest->prediction;
+  const std::vector<std::string> equals = equals_of(report);
   Seconds next;
-  std::vector<std::string> equals;
-  for (const LayoutRow& row : report.rows) {
-    if (!row.prediction || !row.not_run.empty() || &row == fastest) continue;
-    if (row.prediction->iteration <= best.iteration * (1 + report.resolution)) equals.push_back(row.plan);
-    if (next == Seconds(0) || row.prediction->iteration < next) next = row.prediction->iteration;
-  }
+  for (const LayoutRow& row : report.rows)
+    if (row.prediction && row.not_run.empty() && &row != fastest &&
+        (next == Seconds(0) || row.prediction->iteration < next))
+      next = row.prediction->iteration;
   if (next == Seconds(0)) return;
   std::string text = fastest->plan + ", " + text_of(best.iteration) +
                      " (80 % interval of the mean: " + text_of(best.interval_low) + " to " +
                      text_of(best.interval_high) + ")";
-  if (equals.empty()) text += ": " + percent(1 - best.iteration / next) + " less than the next";
-  else
-    text += "; not to be told from " + listed(equals, [](const std::string& s) { return s; }) + " (" +
-            percent(report.resolution) + ")";
+  if (equals.empty()) text += "; the next takes " + percent(next / best.iteration - 1) + " longer";
+  else text += "; not to be told from " + listed(equals) + " (" + percent(report.resolution) + ")";
   write_labelled(out, "fastest", text);
 }
 

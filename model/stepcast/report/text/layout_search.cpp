@@ -97,6 +97,24 @@ std::string beside(const LayoutSearchReport& report, const LayoutPrediction& oth
   return text + (is_tight ? ", and its memory is tight" : "");
 }
 
+/// Whether the objective is better by what no framework runs, and by more than the answer resolves.
+bool is_better(const LayoutPrediction& unrunnable, const LayoutSearchReport& report) {
+  const LayoutPrediction& best = report.advice.best.front();
+  const Seconds fastest = report.advice.fastest ? report.advice.fastest->iteration : best.iteration;
+  switch (report.options.objective) {
+    case Objective::shortest_step:
+    case Objective::simplest:
+      return unrunnable.iteration < fastest * (1 - report.advice.resolution);
+    case Objective::least_memory:
+      return unrunnable.memory.total() < best.memory.total();
+    case Objective::fewest_devices:
+      return unrunnable.devices < best.devices;
+    case Objective::cheapest:
+      return cost_of(unrunnable, 1) < cost_of(best, 1);
+  }
+  return false;
+}
+
 void write_advice(std::ostream& out, const LayoutSearchReport& report) {
   const LayoutAdvice& advice = report.advice;
   const LayoutPrediction& best = advice.best.front();
@@ -114,12 +132,13 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                                 .empty()
                             ? ""
                             : ", and no framework runs it as it is"));
-  if (advice.unrunnable && report.options.objective != Objective::shortest_step)
+  const bool better = advice.unrunnable && is_better(*advice.unrunnable, report);
+  if (better && report.options.objective != Objective::shortest_step)
     write_labelled(out, "beyond",
                    text_of(advice.unrunnable->plan) + ", " + text_of(advice.unrunnable->iteration) + " and " +
                        text_of(advice.unrunnable->memory.total()) + " on " +
                        counted(advice.unrunnable->devices, "device") + ": no framework runs it as it is");
-  else if (advice.unrunnable)
+  else if (better)
     write_labelled(out, "faster",
                    text_of(advice.unrunnable->plan) + ", " + text_of(advice.unrunnable->iteration) + ": " +
                        percent(1 - advice.unrunnable->iteration / best.iteration) +
@@ -161,11 +180,11 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                        ", which also spare what is sent between stages and behind them: " + less(*advice.moved_stages));
   for (const ModelOption& faster : advice.faster_options) {
     const bool same = faster.best.plan.layout == best.plan.layout;
-    write_labelled(out, "also try",
-                   faster.option + (faster.option.starts_with("--") ? ", " : " in the model, ") +
-                       std::string(faster.what) + ": " + (same ? "this layout" : text_of(faster.best.plan)) +
-                       " takes " + text_of(faster.best.iteration) + ", " +
-                       percent(1 - faster.best.iteration / best.iteration) + " less");
+    write_labelled(
+        out, "also try",
+        (faster.framework.empty() ? faster.option + " in the model, " : "--framework " + faster.framework + ", ") +
+            std::string(faster.what) + ": " + (same ? "this layout" : text_of(faster.best.plan)) + " takes " +
+            text_of(faster.best.iteration) + ", " + percent(1 - faster.best.iteration / best.iteration) + " less");
   }
   if (advice.untuned)
     write_labelled(out, "gradients",

@@ -166,7 +166,11 @@ void write_second_job(std::ostream& out, const Cluster& cluster, std::string_vie
 }
 
 std::string inside_text(const Cluster& cluster) {
-  const std::string text = text_of(cluster.inside.bandwidth) + " a device, latency " + text_of(cluster.inside.latency);
+  const Link link = inside_of(cluster, cluster.devices_per_node);
+  const std::int64_t all = cluster.inside_mesh - 1, used = cluster.devices_per_node - 1;
+  const std::string links =
+      all < 1 ? "" : " over " + (used < all ? std::to_string(used) + " of its " : "") + std::to_string(all) + " links";
+  const std::string text = text_of(link.bandwidth) + " a device" + links + ", latency " + text_of(link.latency);
   if (is_unsaid(cluster, unsaid_inside)) return text + "; assumed (PCIe 4.0 x16), --inside says otherwise";
   if (const std::string told = told_of(cluster, "inside: "); !told.empty())
     return text + "; " + told + (told.starts_with(links_assumed_of) ? ", --inside says otherwise" : "");

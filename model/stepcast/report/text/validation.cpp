@@ -256,9 +256,11 @@ Json case_json(const ValidationCase& c, const CaseResult& r) {
   if (c.inputs.plan.strategy)
     json["plan"] = c.inputs.layout ? text_of(LayoutPlan{*c.inputs.layout, c.inputs.plan}) : text_of(c.inputs.plan);
   if (c.subject == Subject::operation) json["operation"] = name_of(c.inputs.operation);
-  json[key("measured")] = r.measured > 0 ? Json(r.measured) : Json(nullptr);
+  if (!c.inputs.memory.empty()) json["memory"] = c.inputs.memory;
+  const bool exceeded = c.inputs.memory == "exceeded";  // nobody measured how much it would have been
+  json[key("measured")] = r.measured > 0 && !exceeded ? Json(r.measured) : Json(nullptr);
   json[key("predicted")] = r.predicted_any ? Json(r.predicted) : Json(nullptr);
-  json["error"] = r.predicted_any ? Json(r.error) : Json(nullptr);
+  json["error"] = r.predicted_any && !exceeded ? Json(r.error) : Json(nullptr);
   json["recorded_error"] = c.recorded_error ? Json(*c.recorded_error) : Json(nullptr);
   json["tolerance"] = c.tolerance;
   json[key("interval")] = r.predicted_any && r.has_interval() ? Json{r.low, r.high} : Json(nullptr);
