@@ -231,6 +231,18 @@ void refuse_search_flags(const LayoutFlags& flags, const char* flag, std::initia
     if (!(flags.*f.value).empty() && std::find(but.begin(), but.end(), f.name) == but.end()) refuse(f.name);
 }
 
+namespace {
+
+/// Nothing where nothing is said.
+Seconds above_zero(const std::string& text, const char* name, const char* example) {
+  const Seconds time = text.empty() ? Seconds(0) : seconds_of(text, name);
+  if (!text.empty() && time == Seconds(0))
+    throw InputError(name, std::string("a time above zero, such as ") + example, in_quotes(text));
+  return time;
+}
+
+}  // namespace
+
 std::optional<RunRequest> run_request_of(const LayoutFlags& flags) {
   if (flags.tokens.empty()) {
     for (const auto& [name, value] : {std::pair{"--within", &flags.within}, std::pair{"--mtbf", &flags.mtbf},
@@ -245,9 +257,7 @@ std::optional<RunRequest> run_request_of(const LayoutFlags& flags) {
   const auto read = [](const std::string& text, const char* name, Seconds& into) {
     if (!text.empty()) into = seconds_of(text, name);
   };
-  read(flags.within, "--within", run.within);
-  if (!flags.within.empty() && run.within <= Seconds(0))
-    throw InputError("--within", "a time above zero", in_quotes(flags.within));
+  run.within = above_zero(flags.within, "--within", "30 days");
   read(flags.mtbf, "--mtbf", run.between_failures);
   read(flags.checkpoint, "--checkpoint", run.checkpoint);
   read(flags.restart, "--restart", run.restart);
@@ -369,12 +379,6 @@ LayoutSearchOptions search_options_of(const LayoutFlags& flags) {
                        did_you_mean(flags.objective, objectives));
     options.objective = static_cast<Objective>(found - objectives.begin());
   }
-  const auto above_zero = [](const std::string& text, const char* name, const char* example) {
-    const Seconds time = text.empty() ? Seconds(0) : seconds_of(text, name);
-    if (!text.empty() && time == Seconds(0))
-      throw InputError(name, std::string("a time above zero, such as ") + example, in_quotes(text));
-    return time;
-  };
   options.target_step = above_zero(flags.target_step, "--target-step", "20 s");
   options.time_budget = above_zero(flags.time_budget, "--time-budget", "2 s");
   if (!flags.price.empty()) {

@@ -7,7 +7,6 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/launch_settings.hpp>
-#include <stepcast/search/preference.hpp>
 
 #include <utility>
 
@@ -66,7 +65,7 @@ ExitCode compare_layouts(const PreparedQuestion& question, const SelfCheck& chec
                          const OutputFlags& output) {
   const Answer<Workload>& workload = question.workload();
   if (!workload) return refuse_layout(plans.front(), workload.reason(), output);
-  LayoutComparisonReport report{layout_subject_of(question, check), {}};
+  LayoutComparisonReport report{layout_subject_of(question, check), {}, {}};
   std::vector<std::string> compared = plans;
   if (const std::optional<Plan> traced = check.as_traced ? check.as_traced->as_plan() : std::nullopt) {
     const auto is_traced = [&](const std::string& text) { return text_of(plan_of(text)) == text_of(*traced); };
@@ -87,8 +86,6 @@ ExitCode compare_layouts(const PreparedQuestion& question, const SelfCheck& chec
     }
     any |= static_cast<bool>(prediction);
   }
-  if (const LayoutRow* fastest = fastest_of(report))
-    report.resolution = resolution_of(*workload, fastest->prediction->plan.layout);
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout_comparison(out, report); });
   return any ? answered : answer_is_no;
 }

@@ -201,10 +201,11 @@ inline Link network_link(const Cluster& c) {
   return {c.network.latency, std::min(card, flows_rate(c.transport))};
 }
 /// Between the devices of one machine. A degraded link is one between machines, if there are several.
-inline Link inside_link(const Cluster& c) {
-  const Link link = inside_of(c, c.devices_per_node);
+inline Link inside_link(const Cluster& c, std::int64_t devices) {
+  const Link link = inside_of(c, devices);
   return {link.latency, c.nodes > 1 ? link.bandwidth : link.bandwidth * c.stragglers.least_link_share()};
 }
+inline Link inside_link(const Cluster& c) { return inside_link(c, c.devices_per_node); }
 /// All network cards of a machine together.
 inline Link machine_link(const Cluster& c) {
   if (!c.levels.empty()) {

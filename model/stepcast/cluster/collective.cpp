@@ -133,9 +133,7 @@ CostLine server_card(const Cluster& c) {
 /// Point to point: between machines if there are several, over one card.
 CostLine send(const Cluster& c) {
   if (c.workers() == 1) return {};
-  if (c.nodes > 1) return steps_and_volume(1, 1, network_link(c));
-  const Link pair = inside_of(c, 2);
-  return steps_and_volume(1, 1, {pair.latency, pair.bandwidth * c.stragglers.least_link_share()});
+  return steps_and_volume(1, 1, c.nodes > 1 ? network_link(c) : inside_link(c, 2));
 }
 
 /// The stage inside a machine before a push or after a pull. A measured rate of the reduction to one device (or the

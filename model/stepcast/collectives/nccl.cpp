@@ -52,7 +52,7 @@ struct Machines {
         inside(inside_link(c).latency.value()),
         between(network_link(c).latency.value()),
         inside_rate(inside_link(c).bandwidth.value()),
-        pair_rate(inside_of(c, 2).bandwidth.value() * (c.nodes > 1 ? 1 : c.stragglers.least_link_share())),
+        pair_rate(inside_link(c, 2).bandwidth.value()),
         card(network_link(c).bandwidth.value()),
         cards(machine_link(c).bandwidth.value()),
         levels(network_levels(c)),

@@ -33,7 +33,7 @@ std::vector<Point> points_of(const SuiteResult& suite, const std::vector<std::st
   for (std::size_t i = 0; i < suite.results.size(); ++i) {
     const ValidationCase& c = suite.suite.cases[i];
     const CaseResult& r = suite.results[i];
-    if (!r.predicted_any || r.outcome == Outcome::excluded || c.inputs.memory == "exceeded") continue;
+    if (!r.predicted_any || r.outcome == Outcome::excluded || c.inputs.exceeds_memory()) continue;
     const auto method = std::find(methods.begin(), methods.end(), c.method) - methods.begin();
     points.push_back({c, r, static_cast<std::size_t>(method)});
   }

@@ -4,6 +4,7 @@
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/report/layout_report.hpp>
 #include <stepcast/roofline/usual_batch.hpp>
+#include <stepcast/search/preference.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -27,10 +28,6 @@ std::string doubt_of_layouts(const PreparedQuestion& question, const SelfCheck& 
          text_of(plain->iteration) + " with all that the traced worker does (" + percent(apart, true) +
          "): layouts leave that out, so that these are doubtful";
 }
-
-}  // namespace
-
-namespace {
 
 void say_batch(LayoutSubject& subject) {
   const Workload& w = subject.workload;
@@ -71,12 +68,18 @@ const LayoutRow* fastest_of(const LayoutComparisonReport& report) {
   return fastest;
 }
 
+double resolution_of(const LayoutComparisonReport& report) {
+  const LayoutRow* fastest = fastest_of(report);
+  return fastest != nullptr ? resolution_of(report.subject.workload, fastest->prediction->plan.layout) : 0;
+}
+
 std::vector<std::string> equals_of(const LayoutComparisonReport& report) {
   std::vector<std::string> equals;
   const LayoutRow* fastest = fastest_of(report);
+  const double resolution = resolution_of(report);
   for (const LayoutRow& row : report.rows)
     if (row.prediction && row.not_run.empty() && &row != fastest &&
-        row.prediction->iteration <= fastest->prediction->iteration * (1 + report.resolution))
+        row.prediction->iteration <= fastest->prediction->iteration * (1 + resolution))
       equals.push_back(row.plan);
   return equals;
 }

@@ -76,12 +76,13 @@ struct LayoutComparisonReport {
   LayoutSubject subject;
   std::vector<LayoutRow> rows;  ///< in the order in which they were named
   std::string traced{};         ///< the row that gains are over; empty: they are over the first that answers
-  double resolution = 0;        ///< the share of a step within which the fastest and others are not told apart
 };
 
 /// The fastest of its rows that the framework runs that was asked for; null: none is.
 [[nodiscard]] const LayoutRow* fastest_of(const LayoutComparisonReport&);
-/// Those that are not to be told from it, by name.
+/// The share of a step within which others are not to be told from it; 0: there is no fastest.
+[[nodiscard]] double resolution_of(const LayoutComparisonReport&);
+/// Those that are not, by name.
 [[nodiscard]] std::vector<std::string> equals_of(const LayoutComparisonReport&);
 
 /// The first of the best layouts that a framework runs, where none runs the best.

@@ -68,9 +68,9 @@ class Families {
     experts_ = std::llround(experts(workload));
     family_.offloaded = space.offloaded;
     is_recorded_ = workload.shape && workload.shape->launch == KernelLaunch::graphs;
-    has_megatron_ = workload.shape && workload.shape->kernels == KernelSet::megatron &&
-                    (space.framework.empty() || space.framework == "megatron");
-    if (has_megatron_) told_ = &*workload.shape;
+    if (workload.shape && workload.shape->kernels == KernelSet::megatron &&
+        (space.framework.empty() || space.framework == "megatron"))
+      megatrons_ = &*workload.shape;
     for (const PipelineSchedule& s : pipeline_schedules())
       if (pairs_passes(s)) pairing_.push_back(&s);
     // A batch that is no whole number of samples has no whole micro-batches.
@@ -169,7 +169,7 @@ class Families {
 
   // Where blocks do not divide units are dealt out by time anyway.
   [[nodiscard]] std::vector<bool> divisions_by_time() const {
-    if (told_ == nullptr || equal_blocks(*told_, family_.pipeline * family_.chunks).empty()) return {false};
+    if (megatrons_ == nullptr || equal_blocks(*megatrons_, family_.pipeline * family_.chunks).empty()) return {false};
     return {false, true};
   }
 
@@ -197,16 +197,16 @@ class Families {
     if (family_.context == 1) return {ContextExchange::ring};
     if (!space_.context_exchange.empty()) return space_.context_exchange;
     if (space_.framework == "torchtitan" && is_described_) return {ContextExchange::all_gather};
-    if (told_ == nullptr) return {ContextExchange::ring};
-    const std::vector<ContextExchange> run = context_exchanges_of(*told_);
+    if (megatrons_ == nullptr) return {ContextExchange::ring};
+    const std::vector<ContextExchange> run = context_exchanges_of(*megatrons_);
     return run.front() == ContextExchange::ring ? std::vector{ContextExchange::ring} : run;
   }
 
   [[nodiscard]] std::vector<ExpertExchange> expert_exchanges() const {
     if (family_.expert == 1) return {ExpertExchange::all_to_all};
     if (!space_.expert_exchange.empty()) return space_.expert_exchange;
-    if (has_megatron_ && is_recorded_) return {ExpertExchange::deduplicated};
-    if (has_megatron_) return {ExpertExchange::all_to_all, ExpertExchange::deduplicated};
+    if (megatrons_ != nullptr && is_recorded_) return {ExpertExchange::deduplicated};
+    if (megatrons_ != nullptr) return {ExpertExchange::all_to_all, ExpertExchange::deduplicated};
     return {ExpertExchange::all_to_all};
   }
 
@@ -214,7 +214,7 @@ class Families {
   // Megatron-LM runs of a mixture that is trained with its kernels.
   [[nodiscard]] std::vector<bool> expert_overlaps() const {
     if (family_.expert == 1 || std::ranges::find(pairing_, family_.schedule) == pairing_.end()) return {false};
-    const bool by_megatron = has_megatron_ && (family_.pipeline == 1 || family_.chunks > 1);
+    const bool by_megatron = megatrons_ != nullptr && (family_.pipeline == 1 || family_.chunks > 1);
     if (space_.overlap_expert.empty() && by_megatron) return {false, true};
     std::vector<bool> out;
     for (const int overlap : or_all(space_.overlap_expert, {0})) out.push_back(overlap != 0);
@@ -253,9 +253,8 @@ class Families {
   bool divides_context_ = true;  // fused attention only
   bool is_described_ = false;
   bool splits_passes_ = true;
-  bool is_recorded_ = false;          // a CUDA graph, which Megatron-LM makes of mixtures whose tokens are sent so
-  bool has_megatron_ = false;         // kernels of Megatron-LM, which may run it
-  const ModelShape* told_ = nullptr;  // the model, where that can be told what a stage holds
+  bool is_recorded_ = false;               // a CUDA graph, which Megatron-LM makes of mixtures whose tokens are sent so
+  const ModelShape* megatrons_ = nullptr;  // the model, where its kernels are Megatron-LM's, which may run it
   std::vector<const PipelineSchedule*> pairing_{};  // that run forward behind backward passes
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;

@@ -189,7 +189,7 @@ void require_inputs(const JsonNode& object, const ValidationCase& c) {
     throw InputError(inputs.place(c.inputs.part ? "part" : "steps"),
                      "a case with one plan, whose step time is measured", "another case");
   if (c.subject == Subject::memory) require("plan");
-  if (c.inputs.memory == "exceeded") {
+  if (c.inputs.exceeds_memory()) {
     if (object.has("measured_bytes"))
       object.at("measured_bytes").refuse("a job that ran out of memory without it: the device says how much that is");
     return;

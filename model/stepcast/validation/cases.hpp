@@ -59,6 +59,7 @@ struct CaseInputs {
   /// Subject::memory: "allocated" (by the framework's tensors), "used" (of the card), or "exceeded": the job ran out of
   /// the device's memory, which is what is compared with.
   std::string memory;
+  [[nodiscard]] bool exceeds_memory() const { return memory == "exceeded"; }
   double steps = 1;                    ///< Subject::step: the measured time covers this many steps
   Seconds Breakdown::*part = nullptr;  ///< Subject::step: only this part of the step is compared
   Seconds single_worker;               ///< measured step of one worker, to which the profile is scaled; 0: as it is

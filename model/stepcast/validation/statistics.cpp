@@ -120,7 +120,7 @@ void add_regret(const std::vector<Group>& all, bool servers, SuiteStatistics& s)
 
 /// Headline figures are of these cases. What ran out of memory has no error: it is counted apart.
 bool counts(const ValidationCase& c, const CaseResult& r) {
-  return r.predicted_any && c.inputs.memory != "exceeded" && r.outcome != Outcome::excluded &&
+  return r.predicted_any && !c.inputs.exceeds_memory() && r.outcome != Outcome::excluded &&
          c.split == CaseSplit::held_out;
 }
 
@@ -233,7 +233,7 @@ void add_memory_verdicts(const ValidationSuite& suite, std::span<const CaseResul
     const ValidationCase& c = suite.cases[i];
     const CaseResult& r = results[i];
     if (!(r.card > 0) || r.outcome == Outcome::excluded) continue;
-    if (c.inputs.memory == "exceeded") {
+    if (c.inputs.exceeds_memory()) {
       ++s.memory.exceeded;
       if (r.held > r.card) ++s.memory.refused;
       else if (r.held > r.card * tight_memory_share) ++s.memory.tight;

@@ -191,7 +191,7 @@ void predict_layout(const ValidationSuite& suite, const ValidationCase& c, Libra
   const MemoryUse& m = prediction->memory;
   if (workload->device && !c.inputs.model.empty())
     result.held = m.total().value(), result.card = workload->device->memory.value();
-  if (c.inputs.memory == "exceeded") {
+  if (c.inputs.exceeds_memory()) {
     result.predicted_any = result.card > 0;
     if (!result.predicted_any) result.reason = "the memory of the device is not known";
     result.predicted = result.low = result.high = result.held;

@@ -15,7 +15,7 @@ std::string_view name_of(Outcome outcome) {
 
 void judge(const ValidationCase& c, CaseResult& result) {
   if (result.predicted_any) result.error = (result.predicted - result.measured) / result.measured;
-  if (c.inputs.memory == "exceeded") result.error = std::min(0.0, result.error);
+  if (c.inputs.exceeds_memory()) result.error = std::min(0.0, result.error);
   if (!c.excluded.empty()) {
     result.outcome = Outcome::excluded;
     result.reason = c.excluded;

@@ -147,7 +147,7 @@ void write_layout_comparison_json(std::ostream& out, const LayoutComparisonRepor
   const LayoutRow* fastest = fastest_of(report);
   json["fastest"] = fastest != nullptr ? Json(fastest->plan) : Json(nullptr);
   json["equals"] = equals_of(report);
-  json["resolution"] = known(report.resolution);
+  json["resolution"] = known(resolution_of(report));
   json["predictions"] = json["inapplicable"] = json["not_run"] = Json::array();
   for (const LayoutRow& row : report.rows) {
     if (row.prediction) json["predictions"].push_back(json_value(*row.prediction));

@@ -280,15 +280,18 @@ void write_whole_run(std::ostream& out, const RunRequest& asked, const WholeRun&
                      " (--mtbf, --restart, --checkpoint)");
 }
 
+std::string step_text(const LayoutPrediction& p) {
+  return text_of(p.iteration) + " (80 % interval of the mean: " + text_of(p.interval_low) + " to " +
+         text_of(p.interval_high) + ")";
+}
+
 }  // namespace
 
 void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const LayoutPrediction& p,
                         std::string_view label) {
   write_labelled(out, label, text_of(p.plan));
   write_labelled(out, "in words", words_of(p));
-  write_labelled(out, "step",
-                 text_of(p.iteration) + " (80 % interval of the mean: " + text_of(p.interval_low) + " to " +
-                     text_of(p.interval_high) + ")");
+  write_labelled(out, "step", step_text(p));
   const double sequence = subject.workload.sequence;
   if (p.throughput_samples_per_s > 0)
     write_labelled(out, "throughput",
@@ -423,10 +426,6 @@ void write_distinguishing_notes(std::ostream& out, const std::vector<LayoutRow>&
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// The fastest of those that are run, and which of the others the answer does not tell from it.
 void write_fastest(std::ostream& out, const LayoutComparisonReport& report) {
   const LayoutRow* fastest = fastest_of(report);
@@ -439,11 +438,9 @@ void write_fastest(std::ostream& out, const LayoutComparisonReport& report) {
         (next == Seconds(0) || row.prediction->iteration < next))
       next = row.prediction->iteration;
   if (next == Seconds(0)) return;
-  std::string text = fastest->plan + ", " + text_of(best.iteration) +
-                     " (80 % interval of the mean: " + text_of(best.interval_low) + " to " +
-                     text_of(best.interval_high) + ")";
+  std::string text = fastest->plan + ", " + step_text(best);
   if (equals.empty()) text += "; the next takes " + percent(next / best.iteration - 1) + " longer";
-  else text += "; not to be told from " + listed(equals) + " (" + percent(report.resolution) + ")";
+  else text += "; not to be told from " + listed(equals) + " (" + percent(resolution_of(report)) + ")";
   write_labelled(out, "fastest", text);
 }
 

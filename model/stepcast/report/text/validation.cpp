@@ -167,7 +167,7 @@ void write_cases(std::ostream& out, std::span<const SuiteResult> results) {
       const ValidationCase& c = r.suite.cases[i];
       const CaseResult& result = r.results[i];
       const bool known = result.predicted_any;
-      const bool exceeded = c.inputs.memory == "exceeded";
+      const bool exceeded = c.inputs.exceeds_memory();
       table.add_row({c.id, result.measured > 0 ? (exceeded ? "over " : "") + value_text(c, result.measured) : "-",
                      known ? value_text(c, result.predicted) : "-", known ? signed_points(result.error) : "-",
                      result.outcome != Outcome::passed   ? std::string(name_of(result.outcome))
@@ -257,7 +257,7 @@ Json case_json(const ValidationCase& c, const CaseResult& r) {
     json["plan"] = c.inputs.layout ? text_of(LayoutPlan{*c.inputs.layout, c.inputs.plan}) : text_of(c.inputs.plan);
   if (c.subject == Subject::operation) json["operation"] = name_of(c.inputs.operation);
   if (!c.inputs.memory.empty()) json["memory"] = c.inputs.memory;
-  const bool exceeded = c.inputs.memory == "exceeded";  // nobody measured how much it would have been
+  const bool exceeded = c.inputs.exceeds_memory();  // nobody measured how much it would have been
   json[key("measured")] = r.measured > 0 && !exceeded ? Json(r.measured) : Json(nullptr);
   json[key("predicted")] = r.predicted_any ? Json(r.predicted) : Json(nullptr);
   json["error"] = r.predicted_any && !exceeded ? Json(r.error) : Json(nullptr);
